@@ -1,0 +1,40 @@
+"""What every test shares."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run, so that a failure is a change of the code; `deep` looks for new ones. Examples drive
+# real files, so their time says nothing.
+settings.register_profile("default", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("deep", parent=settings.get_profile("default"), derandomize=False, max_examples=2_000)
+settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_office_of_the_person() -> None:
+    """Tests never see the settings or the home of whoever runs them."""
+    for name in [name for name in os.environ if name.startswith("MANYDESKS_")]:
+        del os.environ[name]
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A home that does not exist yet, at a short path: a Unix socket's path has at most 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="md-") as folder:
+        yield Path(folder) / "home"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        missing = pytest.mark.skip(reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+        for item in items:
+            if "spark" in item.keywords:
+                item.add_marker(missing)
