@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from manydesks.settings.model import Settings, allowed, sections
+
+
+def test_the_defaults() -> None:
+    assert Settings().model_dump() == {
+        "office": {"default_agent": "assistant", "durability": "power", "log_level": "info"},
+        "retry": {"base_seconds": 5.0, "max_attempts": 5, "jitter": 0.1},
+        "limits": {"message_bytes": 262144, "hops": 12, "trace_messages": 64, "pair_per_minute": 20},
+        "dispatch": {"batch": 10, "desks": 64},
+        "runner": {"run_seconds": 3600, "idle_seconds": 1800, "stop_seconds": 10},
+        "delivery": {"timeout_seconds": 30, "max_attempts": 5},
+        "pipeline": {"master": "local[*]", "memory": "2g", "lake": "", "shuffle_partitions": 8},
+    }
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        Settings().retry.max_attempts = 3
+
+
+def test_every_key_has_a_meaning_and_says_what_is_allowed() -> None:
+    for field in Settings.model_fields.values():
+        assert field.description
+    for section in sections().values():
+        for name, field in section.model_fields.items():
+            assert field.description, name
+            assert field.description.endswith("."), name
+            assert allowed(field) not in ("", "a text", "a number", "a whole number"), f"{name} has no bounds"
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "words"),
+    [
+        ("office", "durability", '"power" or "crash"'),
+        ("office", "log_level", '"debug", "info", "warning" or "error"'),
+        ("retry", "base_seconds", "a number above 0 up to 3600"),
+        ("limits", "hops", "a whole number from 1 up to 1000"),
+        ("pipeline", "memory", 'a size in megabytes or gigabytes such as "512m" or "2g"'),
+    ],
+)
+def test_what_is_allowed_in_words(section: str, key: str, words: str) -> None:
+    assert allowed(sections()[section].model_fields[key]) == words
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "good", "bad"),
+    [
+        ("office", "default_agent", ["assistant", "a", "qa-2"], ["", "A", "a b", "../x", "system", 7]),
+        ("retry", "base_seconds", [0.001, 1, 3600], [0, -1, 3601, float("nan"), float("inf"), "5", True]),
+        ("retry", "max_attempts", [1, 100], [0, 101, 2.5, "5", True]),
+        ("retry", "jitter", [0, 1, 0.25], [-0.1, 1.1]),
+        ("pipeline", "master", ["local", "local[4]", "local[*]", "spark://h:7077", "yarn"], ["", "local[0]", "lokal"]),
+        ("pipeline", "memory", ["512m", "2g"], ["2", "0g", "2 g", "2gb", "2g\n", 2]),
+        ("pipeline", "lake", ["", "/srv/lake"], ["lake", "~/lake", "/a\0b"]),
+    ],
+)
+def test_bounds(section: str, key: str, good: list[object], bad: list[object]) -> None:
+    for value in good:
+        assert getattr(getattr(Settings.model_validate({section: {key: value}}), section), key) == value
+    for value in bad:
+        with pytest.raises(ValidationError):
+            Settings.model_validate({section: {key: value}})

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from manydesks.settings.model import Settings
+from manydesks.settings.problems import Problem, check, nearest, refusal
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ({"retyr": {}}, "unknown section 'retyr', the nearest name is 'retry'"),
+        ({"jitter": 1}, "unknown section 'jitter', the nearest name is 'retry.jitter'"),
+        ({"retry": {"base_second": 1}}, "unknown key 'retry.base_second', the nearest name is 'retry.base_seconds'"),
+        ({"retry": {"Jitter": 1}}, "unknown key 'retry.Jitter', the nearest name is 'retry.jitter'"),
+        (
+            {"xyzzyx": 1},
+            "unknown section 'xyzzyx', allowed are office, retry, limits, dispatch, runner, delivery, pipeline",
+        ),
+        ({"retry": 5}, "'retry' must be a section, written [retry]"),
+        ({"retry": [{}]}, "'retry' must be a section, written [retry]"),
+        ({"retry": {"max_attempts": 0}}, "retry.max_attempts is 0, but must be a whole number from 1 up to 100"),
+        ({"retry": {"max_attempts": True}}, "retry.max_attempts is true, but must be a whole number from 1 up to 100"),
+        ({"retry": {"max_attempts": "5"}}, 'retry.max_attempts is "5", but must be a whole number from 1 up to 100'),
+        ({"retry": {"max_attempts": []}}, "retry.max_attempts is a list, but must be a whole number from 1 up to 100"),
+        ({"retry": {"max_attempts": {}}}, "retry.max_attempts is a table, but must be a whole number from 1 up to 100"),
+        ({"office": {"durability": "none"}}, 'office.durability is "none", but must be "power" or "crash"'),
+    ],
+)
+def test_a_problem_in_words(data: dict[str, Any], words: str) -> None:
+    found = check(data)
+    assert isinstance(found, list)
+    assert [str(problem) for problem in found] == [words]
+
+
+def test_valid_data_gives_settings() -> None:
+    assert check({}) == Settings()
+
+
+def test_long_values_are_cut() -> None:
+    found = check({"office": {"durability": "x" * 10_000}})
+    assert isinstance(found, list)
+    assert len(str(found[0])) < 200
+
+
+def test_the_value_of_an_unknown_key_is_not_repeated() -> None:
+    for data in ({"api_key": "sk-12345678"}, {"retry": {"api_key": "sk-12345678"}}):
+        found = check(data)
+        assert isinstance(found, list)
+        assert "sk-1" not in repr(found)
+
+
+def test_several_problems_are_one_sentence() -> None:
+    one, two = Problem(key=("a",), words="first", where="here"), Problem(key=("b",), words="second")
+    assert str(refusal([one])) == "The settings are not valid: here: first; nothing was changed."
+    assert "here: first (and 1 more problem);" in str(refusal([one, two]))
+    assert "here: first (and 2 more problems);" in str(refusal([one, two, two]))
+
+
+def test_nearest() -> None:
+    assert nearest("RETYR", ["office", "Retry"]) == "Retry"
+    assert nearest("xyzzy", ["office", "retry"]) is None
