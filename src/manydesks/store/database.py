@@ -1,0 +1,134 @@
+"""Opening SQLite files the one right way, and naming what can go wrong with them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from manydesks.domain.errors import (
+    StoreBusy,
+    StoreCorrupt,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+)
+from manydesks.store.migrations import refuse_foreign, refuse_newer
+
+T = TypeVar("T")
+
+#: versions up to 3.51.2 can lose committed writes when one connection writes while another checkpoints
+OLDEST_SQLITE = (3, 51, 3)
+
+SYNCHRONOUS = {"power": "full", "crash": "normal"}
+
+CACHED_STATEMENTS = 256
+BUSY_SECONDS = 5.0
+
+
+def check_engine() -> None:
+    version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+    if version < OLDEST_SQLITE:
+        oldest = ".".join(map(str, OLDEST_SQLITE))
+        raise StoreError(
+            f"The SQLite inside apsw is {apsw.sqlite_lib_version()}, which can lose writes; "
+            f"{oldest} or later is needed: `pip install --upgrade apsw`."
+        )
+
+
+def open_writer(path: Path, durability: str) -> apsw.Connection:
+    """The write connection: whoever opens it holds the right to write."""
+    check_engine()
+    _create_private(path)
+    with named_errors(path):
+        _look_first(path)
+        db = apsw.Connection(str(path), statementcachesize=CACHED_STATEMENTS)
+        try:
+            db.set_busy_timeout(int(BUSY_SECONDS * 1000))
+            # this one does not ask the busy handler
+            patiently(lambda: db.execute("pragma journal_mode = wal").fetchall())
+            db.execute(f"pragma synchronous = {SYNCHRONOUS[durability]}")
+            db.execute("pragma foreign_keys = on")
+            db.execute("pragma temp_store = memory")
+            db.execute("pragma cache_size = -16000")
+        except BaseException:
+            db.close()
+            raise
+    return db
+
+
+def open_reader(path: Path) -> apsw.Connection:
+    """A read-only connection: it never checkpoints and never waits for the writer."""
+    check_engine()
+    if not path.exists():
+        raise StoreError(f"There is no store at {path}; `manydesks up` makes it.")
+    with named_errors(path):
+        uri = f"file:{_uri_path(path)}?mode=ro"
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        db = apsw.Connection(uri, flags=flags, statementcachesize=CACHED_STATEMENTS)
+        db.set_busy_timeout(int(BUSY_SECONDS * 1000))
+        db.execute("pragma query_only = on")
+    return db
+
+
+def _create_private(path: Path) -> None:
+    """SQLite would make the file as the umask says, and its -wal and -shm after it: nobody else reads this one."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise StoreFull(path=path) from error
+        raise StoreReadOnly(path=path, reason=error.strerror) from error
+
+
+def _look_first(path: Path) -> None:
+    """Refuse what is not ours to write before the first write: opening for writing already moves the log's pages."""
+    if path.stat().st_size == 0:
+        return
+    db = open_reader(path)
+    try:
+        refuse_foreign(db, str(path))
+        refuse_newer(db, str(path))
+    except apsw.ReadOnlyError:
+        pass  # a crash left a rollback journal; only a writer can look behind it
+    finally:
+        db.close()
+
+
+def _uri_path(path: Path) -> str:
+    return str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def patiently(act: Callable[[], T]) -> T:
+    """Short retries while another process holds the file: SQLite's own handler sleeps ever longer and is unfair."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return act()
+        except apsw.BusyError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.0005)
+
+
+@contextlib.contextmanager
+def named_errors(path: Path | str) -> Iterator[None]:
+    """SQLite's errors under the names that the rest of the project, and a person, can act on."""
+    try:
+        yield
+    except apsw.FullError as error:
+        raise StoreFull(path=path) from error
+    except apsw.BusyError as error:
+        raise StoreBusy(path=path, seconds=f"{BUSY_SECONDS:g}") from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise StoreCorrupt(path=path, reason=error) from error
+    except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError) as error:
+        raise StoreReadOnly(path=path, reason=error) from error
+    except apsw.IOError as error:
+        raise StoreError(f"The disk of {path} failed: {error}. Nothing was changed.") from error

@@ -1,0 +1,225 @@
+"""Lanes and claims, written once: for messages, for responses, for any table with the lane columns.
+
+A *claim* is a row: the right to work on some consecutive rows of one lane until a moment, under a fence that is never
+given twice. At most one live claim exists per lane. Whoever works under a claim names its fence; a stale fence changes
+nothing.
+
+`ready` keeps the hot statement from looking at rows that cannot be claimed: of the pending rows of an unclaimed lane
+only the first that may start a claim is marked (1: now, 2: when its timer is due), of a claimed lane none is.
+
+A table takes part if it has: id, queue, lane, position, ready, trigger, priority, state (0 pending, 1 claimed),
+not_before, retry_count, fence, updated_at; and the indexes `<table>_ready`, `<table>_timer`, `<table>_lane` and
+`<table>_claim`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from manydesks.store.transaction import Transaction
+
+PENDING, CLAIMED = 0, 1
+
+NEW_CLAIM = "insert into claims (fence, lane, worker, until, boot) values (?, ?, ?, ?, ?)"
+END_CLAIM = "delete from claims where fence = ? returning lane"
+LIVE_FENCE = "select fence from claims where lane = ?"
+EXTEND_WORKER = "update claims set until = ? where worker = ? and boot = ?"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One claimed row."""
+
+    id: int
+    retry_count: int
+    #: the columns the table asked for, in its order
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    fence: int
+    lane: str | None
+    rows: tuple[Row, ...]
+
+
+class Lanes:
+    """The verbs of one table. All run inside the caller's transaction."""
+
+    def __init__(self, table: str, *, columns: Sequence[str], scope: str) -> None:
+        self.table = table
+        #: what counters call these rows
+        self.scope = scope
+        taken = ", ".join(("id", "retry_count", "not_before", *columns))
+        #: the queue's best claimable row: higher priority first, then the oldest
+        self._next = f"""
+            select id, lane, retry_count from {table}
+            where queue = ? and ready = 1 order by priority desc, position limit 1"""
+        # SQLite does not see that `state = 0` is within `state <= 1`, the condition of the index: it has to be said
+        pending = "state <= 1 and state = 0"
+        #: the pending rows of a lane, oldest first
+        self._front = f"select {taken} from {table} where lane = ? and {pending} order by position limit ?"
+        self._single = f"select {taken} from {table} where id = ?"
+        self._take = f"update {table} set state = 1, ready = 0, fence = ?, updated_at = ? where id = ?"
+        #: whatever a new row has to wait for: a claim, or a row that will start one
+        self._busy = f"select 1 from {table} where lane = ? and state <= 1 and (state = 1 or trigger = 1) limit 1"
+        self._leave = f"""
+            update {table} set state = ?, ready = 0, updated_at = ? where id = ? and fence = ? and state = 1
+            returning queue"""
+        self._members = f"select id, retry_count, queue from {table} where fence = ? and state = 1 order by position"
+        self._give_back = f"""
+            update {table} set state = 0, not_before = ?1, retry_count = ?2, updated_at = ?3,
+              ready = case when lane is not null then 0 when ?1 > ?3 then 2 else 1 end
+            where id = ?4 and fence = ?5 and state = 1 returning queue"""
+        #: an unclaimed lane's first row that may start a claim
+        self._mark_head = f"""
+            update {table} set ready = case when not_before > ?2 then 2 else 1 end
+            where id = (select id from {table} where lane = ?1 and {pending} and trigger = 1 order by position limit 1)
+              and not exists (select 1 from claims where lane = ?1)"""
+        self._mark_laneless = f"update {table} set ready = case when not_before > ? then 2 else 1 end where id = ?"
+        self._due = f"update {table} set ready = 1 where ready = 2 and not_before <= ? returning queue"
+        self._next_timer = f"select min(not_before) from {table} where ready = 2"
+        self._lane_of = f"select lane, queue, state from {table} where id = ?"
+        #: walks the distinct queues with something ready: one index seek each
+        self._ready_queue = f"select min(queue) from {table} where ready = 1 and queue > ?"
+        self._rank = f"""
+            select -priority, position from {table}
+            where queue = ? and ready = 1 order by priority desc, position limit 1"""
+
+    def entry(self, tx: Transaction, lane: str | None, *, trigger: int = 1) -> dict[str, int]:
+        """Columns for a row that is about to be inserted as pending; `trigger` 0: context, which starts no claim."""
+        ready = trigger == 1 and (lane is None or tx.one(self._busy, (lane,)) is None)
+        return {"state": PENDING, "position": tx.next("position"), "ready": int(ready)}
+
+    def enter(self, tx: Transaction, row: int) -> None:
+        """A row that was outside its lane (held, dead) gets a fresh position at the end of it."""
+        found = tx.one(self._lane_of, (row,))
+        if found is None:
+            raise LookupError(f"{self.table} has no row {row}")
+        lane, queue, before = found
+        tx.run(
+            f"update {self.table} set state = 0, ready = 0, position = ?, not_before = null, fence = null, "
+            "updated_at = ? where id = ?",
+            (tx.next("position"), tx.now, row),
+        )
+        tx.count(self.scope, queue, before, PENDING)
+        self._mark(tx, lane, row)
+
+    def claim(
+        self,
+        tx: Transaction,
+        queue: str,
+        *,
+        worker: str,
+        lease_ms: int,
+        limit: int = 1,
+        alone_after: int = 2,
+        together: Callable[[Row, Row], bool] = lambda first, other: True,
+    ) -> Claim | None:
+        """Up to `limit` consecutive due rows of the queue's best lane; None when nothing is due.
+
+        `together(first, other)` says whether a row may share the claim. From the third attempt on a lane runs one row
+        at a time, so poison dies alone.
+        """
+        best = tx.one(self._next, (queue,))
+        if best is None:
+            return None
+        row, lane, retries = best
+        if lane is None:
+            found = tx.all(self._single, (row,))
+        else:
+            found = tx.all(self._front, (lane, 1 if retries >= alone_after else limit))
+        taken: list[Row] = []
+        for member_id, retry_count, not_before, *values in found:
+            other = Row(id=member_id, retry_count=retry_count, values=tuple(values))
+            # the marked row was due when it was marked, whatever the wall clock says since
+            due = member_id == row or not_before is None or not_before <= tx.now
+            if taken and (not due or retry_count >= alone_after or not together(taken[0], other)):
+                break
+            taken.append(other)
+        fence = tx.next("fence")
+        tx.run(NEW_CLAIM, (fence, lane, worker, tx.mono + lease_ms, tx.boot))
+        for member in taken:
+            tx.run(self._take, (fence, tx.now, member.id))
+            tx.count(self.scope, queue, PENDING, CLAIMED)
+        if lane is not None and taken[0].id != row:
+            # the row that was marked stands further back, behind rows that cannot start a claim by themselves
+            tx.run(f"update {self.table} set ready = 0 where id = ?", (row,))
+        return Claim(fence=fence, lane=lane, rows=tuple(taken))
+
+    def finish(self, tx: Transaction, row: int, fence: int, state: int) -> bool:
+        """A claimed row ends in `state` and frees its lane with the last of its claim. False: not ours any more."""
+        left = tx.one(self._leave, (state, tx.now, row, fence))
+        if left is None:
+            return False
+        tx.count(self.scope, left[0], CLAIMED, state)
+        if not tx.all(self._members, (fence,)):
+            self.end(tx, fence)
+        return True
+
+    def give_back(self, tx: Transaction, row: int, fence: int, *, retry_count: int, not_before: int | None) -> bool:
+        """A claimed row returns to its place in the lane. The claim goes on until the caller ends it."""
+        back = tx.one(self._give_back, (not_before, retry_count, tx.now, row, fence))
+        if back is None:
+            return False
+        tx.count(self.scope, back[0], CLAIMED, PENDING)
+        return True
+
+    def members(self, tx: Transaction, fence: int) -> list[tuple[int, int]]:
+        """(id, retry_count) of the rows still under way in a claim, in order."""
+        return [(row, retries) for row, retries, _ in tx.all(self._members, (fence,))]
+
+    def end(self, tx: Transaction, fence: int) -> None:
+        """The claim is over: rows still under way return to their places, uncounted, and the lane is free."""
+        for row, retries, _ in tx.all(self._members, (fence,)):
+            self.give_back(tx, row, fence, retry_count=retries, not_before=None)
+        ended = tx.one(END_CLAIM, (fence,))
+        if ended is None:
+            return
+        if ended[0] is not None:
+            tx.run(self._mark_head, (ended[0], tx.now))
+
+    def remove(self, tx: Transaction, row: int, state: int) -> None:
+        """A row that is not claimed leaves for good (cancelled); whoever stood behind it moves up."""
+        found = tx.one(self._lane_of, (row,))
+        if found is None:
+            raise LookupError(f"{self.table} has no row {row}")
+        lane, queue, before = found
+        tx.run(f"update {self.table} set state = ?, ready = 0, updated_at = ? where id = ?", (state, tx.now, row))
+        tx.count(self.scope, queue, before, state)
+        if before == PENDING and lane is not None:
+            tx.run(self._mark_head, (lane, tx.now))
+
+    def wake(self, tx: Transaction) -> set[str]:
+        """Timers that are due: their rows may be claimed now; the queues they belong to."""
+        return {queue for (queue,) in tx.all(self._due, (tx.now,))}
+
+    def next_timer(self, tx: Transaction) -> int | None:
+        row = tx.one(self._next_timer)
+        return row[0] if row else None
+
+    def ready_queues(self, tx: Transaction) -> list[str]:
+        """Queues that have something to claim, the one with the best head first: none starves behind another's name."""
+        queues: list[str] = []
+        while (row := tx.one(self._ready_queue, (queues[-1] if queues else "",))) and row[0] is not None:
+            queues.append(row[0])
+        return sorted(queues, key=lambda queue: tx.one(self._rank, (queue,)) or ())
+
+    def _mark(self, tx: Transaction, lane: str | None, row: int) -> None:
+        if lane is None:
+            tx.run(self._mark_laneless, (tx.now, row))
+        elif tx.one(LIVE_FENCE, (lane,)) is None:
+            tx.run(self._mark_head, (lane, tx.now))
+
+
+def live_fence(tx: Transaction, lane: str) -> int | None:
+    """The fence of the lane's live claim."""
+    row = tx.one(LIVE_FENCE, (lane,))
+    return row[0] if row else None
+
+
+def extend_all(tx: Transaction, worker: str, lease_ms: int) -> None:
+    """A worker's heartbeat: all its claims, one statement."""
+    tx.run(EXTEND_WORKER, (tx.mono + lease_ms, worker, tx.boot))

@@ -1,0 +1,167 @@
+"""How a claimed message ends, or does not: completed, back to its lane, dead. Nothing is ever dropped in silence."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from manydesks.domain.failure import Answer, Dead, Failure, FailureClass, RetryPolicy, next_step
+from manydesks.domain.loopguard import Limits
+from manydesks.domain.states import MessageState
+from manydesks.store.accept import MESSAGES
+from manydesks.store.respond import has_handed_off, origin, store_response, withdraw
+from manydesks.store.transaction import Transaction
+
+RUN_COLUMNS = ("id", "session", "agent", "attempt", "message", "fence", "provider", "model", "started_at", "ended_at")
+FIND_RUN = f"select {', '.join(RUN_COLUMNS)} from runs where"
+
+INTERRUPTED = "interrupted_after_output"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What the store needs to know to decide; the settings give it."""
+
+    retry: RetryPolicy
+    limits: Limits
+    rng: random.Random
+
+
+def find_run(tx: Transaction, *, session: str, fence: int) -> dict[str, Any] | None:
+    """The run of a claim."""
+    row = tx.one(f"{FIND_RUN} session = ? and fence = ?", (session, fence))
+    return dict(zip(RUN_COLUMNS, row, strict=True)) if row else None
+
+
+def complete(tx: Transaction, run: Mapping[str, Any], message_id: str, row: int, attempt: int) -> None:
+    MESSAGES.finish(tx, row, run["fence"], MessageState.COMPLETED)
+    message = origin(tx, message_id)
+    tx.event("message_completed", **_about(message, run), attempt=attempt)
+
+
+def cancel(tx: Transaction, run: Mapping[str, Any], message_id: str, row: int, reason: str | None) -> None:
+    MESSAGES.finish(tx, row, run["fence"], MessageState.CANCELLED)
+    message = origin(tx, message_id)
+    tx.event("message_cancelled", **_about(message, run), reason=reason, actor=message["agent"])
+
+
+def fail(
+    tx: Transaction,
+    run: Mapping[str, Any],
+    message_id: str,
+    row: int,
+    retries: int,
+    failure: Failure,
+    rules: Rules,
+    *,
+    at_once: bool = False,
+) -> None:
+    """One attempt at one message has failed; the claim is over for it. `at_once`: without the back-off."""
+    message = origin(tx, message_id)
+    attempt = retries + 1
+    out = withdraw(tx, message_id, run["id"], failure.reason) or has_handed_off(tx, message, run["id"])
+    decision = next_step(failure, attempt, rules.retry, rules.rng)
+    if isinstance(decision, Answer):
+        store_response(tx, message, decision.reason, run=run["id"], operation="notice")
+        MESSAGES.finish(tx, row, run["fence"], MessageState.COMPLETED)
+        tx.event("message_completed", **_about(message, run), attempt=attempt)
+        return
+    if isinstance(decision, Dead):
+        bury(tx, run, message, row, attempt, failure.kind, decision.reason)
+        return
+    if out:
+        bury(tx, run, message, row, attempt, failure.kind, f"{INTERRUPTED}: {failure.reason}")
+        return
+    next_at = tx.now if at_once else tx.now + decision.delay_ms
+    MESSAGES.give_back(tx, row, run["fence"], retry_count=attempt, not_before=next_at)
+    tx.run("update messages set last_error = ? where id = ?", (failure.reason, row))
+    tx.event("message_retried", **_about(message, run), attempt=attempt, reason=failure.reason, next_at=next_at,
+             **_class(failure.kind))  # fmt: skip
+
+
+def bury(
+    tx: Transaction,
+    run: Mapping[str, Any],
+    message: Mapping[str, Any],
+    row: int,
+    attempt: int,
+    kind: FailureClass,
+    reason: str,
+) -> None:
+    """The message is dead: visible, retryable, and its sender is told."""
+    MESSAGES.finish(tx, row, run["fence"], MessageState.DEAD)
+    tx.run("update messages set retry_count = ?, last_error = ? where id = ?", (attempt, reason, row))
+    tx.event("message_dead", **_about(message, run), attempt=attempt, reason=reason, **_class(kind))
+    store_response(
+        tx,
+        message,
+        f"{message['agent']} could not answer: {reason} (dead letter {message['message_id']})",
+        run=None,
+        operation="notice",
+    )
+
+
+def give_back(tx: Transaction, run: Mapping[str, Any], reason: str) -> None:
+    """What is left of a claim returns to its lane, uncounted; output that is out already cannot be said again."""
+    for row, retries in MESSAGES.members(tx, run["fence"]):
+        message_id = _message_id(tx, row)
+        message = origin(tx, message_id)
+        if withdraw(tx, message_id, run["id"], reason) or has_handed_off(tx, message, run["id"]):
+            bury(tx, run, message, row, retries + 1, FailureClass.TRANSIENT, f"{INTERRUPTED}: {reason}")
+            continue
+        MESSAGES.give_back(tx, row, run["fence"], retry_count=retries, not_before=None)
+        tx.event("message_returned", **_about(message, run), attempt=retries, reason=reason)
+    MESSAGES.end(tx, run["fence"])
+
+
+def died(tx: Transaction, run: Mapping[str, Any], failure: Failure, rules: Rules, *, at_once: bool = False) -> None:
+    """The run ended as a whole: an attempt for each message it had not answered."""
+    for row, retries in MESSAGES.members(tx, run["fence"]):
+        fail(tx, run, _message_id(tx, row), row, retries, failure, rules, at_once=at_once)
+    MESSAGES.end(tx, run["fence"])
+    end_run(tx, run, "failed", failure.reason)
+
+
+def end_run(tx: Transaction, run: Mapping[str, Any], outcome: str, reason: str | None = None) -> None:
+    """Close the run's row; its usage goes to the ledger with it."""
+    usage = tx.one(
+        "update runs set ended_at = ?, outcome = ?, reason = ? where id = ? and ended_at is null "
+        "returning input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd, model",
+        (tx.now, outcome, reason, run["id"]),
+    )
+    if usage is None:
+        return
+    primary = origin(tx, run["message"])
+    about = _about(primary, run)
+    tx.event(
+        "chain_step_done",
+        **about,
+        outcome=outcome,
+        reason=reason,
+        attempt=run["attempt"],
+        duration_ms=max(0, tx.now - run["started_at"]),
+    )
+    fields = ("input", "output", "cache_read", "cache_write", "cost_usd", "model")
+    tx.event("run_usage", **about, **dict(zip(fields, usage, strict=True)))
+
+
+def _class(kind: FailureClass) -> dict[str, Any]:
+    return {"class": kind.value}  # the ledger's word is no name in Python
+
+
+def _message_id(tx: Transaction, row: int) -> str:
+    found = tx.one("select message_id from messages where id = ?", (row,))
+    assert found is not None
+    return str(found[0])
+
+
+def _about(message: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "trace": message["trace"],
+        "message": message["message_id"],
+        "run": run["id"],
+        "session": message["session"],
+        "agent": message["agent"],
+    }

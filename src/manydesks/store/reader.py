@@ -1,0 +1,205 @@
+"""Read-only views of the office's state, for every surface. Short reads: they never hold the writer up."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from manydesks.domain.states import MESSAGE_ENDED, MessageState, ResponseState, word
+from manydesks.store.database import named_errors, open_reader
+from manydesks.store.migrations import refuse_newer, refuse_older
+from manydesks.store.wake import PREFIX, Listener
+
+AGENTS = """
+select a.id, a.name, a.provider, a.model, a.workspace, a.sandbox, a.paused,
+  coalesce((select n from counters where scope = 'messages' and agent = a.id and state = 0), 0),
+  coalesce((select n from counters where scope = 'messages' and agent = a.id and state = 1), 0)
+from agents a where a.removed_at is null order by a.id
+"""
+MESSAGE = (
+    "message_id", "parent", "agent", "from_agent", "sender", "text", "status", "hop", "created_at", "retry_count",
+    "last_error", "hold_reason", "state", "channel", "trace",
+)  # fmt: skip
+MESSAGES = f"select {', '.join(MESSAGE)} from messages_text where"
+RUNS = """
+select r.id, r.attempt, r.outcome, r.reason, r.started_at, r.ended_at, r.input_tokens, r.output_tokens, r.cost_usd
+from run_messages m join runs r on r.id = m.run where m.message = ? order by r.fence
+"""
+RESPONSES = """
+select id, status, text, channel, operation, created_at, acked_at, last_error from responses_text
+where message_id = ? order by id
+"""
+EVENTS = "select seq, at, kind, trace, parent, message, run, session, agent, data from events where seq > ?"
+
+
+class Reader:
+    """One read-only connection; not for use by several threads at once."""
+
+    def __init__(self, path: Path, *, sockets: Path) -> None:
+        self.path = path
+        self._db = open_reader(path)
+        try:
+            with named_errors(path):
+                refuse_newer(self._db, str(path))
+                refuse_older(self._db, str(path))
+        except BaseException:
+            self._db.close()
+            raise
+        self._sockets = sockets
+        self._listener: Listener | None = None
+
+    def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        self._db.close()
+
+    def wait(self, seconds: float) -> bool:
+        """Block until something was committed since the last call; False when the time is over first."""
+        if self._listener is None:
+            name = f"{PREFIX}{os.getpid()}-{secrets.token_hex(3)}"
+            self._listener = Listener(self._sockets / name, self._db)
+            return True  # what happened before the first call is news to the caller
+        return self._listener.wait(seconds)
+
+    def head(self) -> int:
+        """The ledger's last seq."""
+        return int(self._one("select seq from ledger_head")[0])
+
+    def archived(self) -> int:
+        """The ledger is in the lake up to here."""
+        rows = self._all("select seq from marks where name = 'archived'")
+        return int(rows[0][0]) if rows else 0
+
+    def queue_status(self) -> dict[str, int]:
+        """Counts by state, from counters: as quick with a million rows as with none."""
+        counts = {word(state): 0 for state in MessageState}
+        sql = "select state, sum(n) from counters where scope = ? group by state"
+        for state, n in self._all(sql, ("messages",)):
+            counts[word(MessageState(state))] = n
+        undelivered = sum(n for state, n in self._all(sql, ("responses",)) if state < ResponseState.ACKED)
+        return {**counts, "incoming": counts["pending"], "outgoing": undelivered}
+
+    def agents(self) -> list[dict[str, Any]]:
+        names = ("id", "name", "provider", "model", "workspace", "sandbox", "paused", "pending", "processing")
+        rows = [dict(zip(names, row, strict=True)) for row in self._all(AGENTS)]
+        return [{**row, "paused": bool(row["paused"])} for row in rows]
+
+    def dead(self, agent: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
+        """Dead letters, oldest first."""
+        mine = "state = 5" if agent is None else "state = 5 and agent = ?"
+        rows = self._all(
+            "select id, message_id, agent, sender, text, last_error, retry_count, updated_at "
+            f"from messages_text where {mine} order by id limit ?",
+            (limit,) if agent is None else (agent, limit),
+        )
+        names = ("id", "messageId", "agent", "sender", "text", "reason", "attempts", "at")
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def message(self, message_id: str) -> dict[str, Any] | None:
+        rows = self._all(f"{MESSAGES} message_id = ?", (message_id,))
+        return self._message(rows[0]) if rows else None
+
+    def trace(self, id: str) -> dict[str, Any] | None:
+        """Everything that followed from one arrival, by the trace's id or that of one of its messages."""
+        found = self._all("select trace from messages where message_id = ?1 or trace = ?1 limit 1", (id,))
+        if not found:
+            # an arrival that only set a default led to no message
+            found = self._all("select trace from arrivals where trace = ?1 or key = ?1", (id,))
+        if not found:
+            return None
+        trace = found[0][0]
+        messages = [self._message(row) for row in self._all(f"{MESSAGES} trace = ? order by id", (trace,))]
+        return {"traceId": trace, "messages": messages}
+
+    def trace_ended(self, trace: str) -> bool:
+        """Whether every message of the trace has ended or is held, and nothing is on its way out."""
+        moving = self._all(
+            "select 1 from messages where trace = ?1 and state < ?2 and state <> ?3 "
+            "union all select 1 from responses where trace = ?1 and state <= 1 limit 1",
+            (trace, int(MESSAGE_ENDED), int(MessageState.HELD)),
+        )
+        return not moving
+
+    def events(
+        self, after: int, limit: int, kinds: Sequence[str] | None = None, trace: str | None = None
+    ) -> list[dict[str, Any]]:
+        """Events above `after`, ascending."""
+        sql, values = EVENTS, [after]
+        if kinds:
+            sql += " and kind in (select value from json_each(?))"
+            values.append(json.dumps(list(kinds)))  # type: ignore[arg-type]  # bound as text
+        if trace is not None:
+            sql += " and trace = ?"
+            values.append(trace)  # type: ignore[arg-type]
+        rows = self._all(f"{sql} order by seq limit ?", (*values, limit))
+        names = ("seq", "at", "kind", "trace", "parent", "message", "run", "session", "agent", "data")
+        return [{**dict(zip(names, row, strict=True)), "data": json.loads(row[-1])} for row in rows]
+
+    def _message(self, row: tuple[Any, ...]) -> dict[str, Any]:
+        value = dict(zip(MESSAGE, row, strict=True))
+        runs = self._all(RUNS, (value["message_id"],))
+        claimed = self._all(
+            "select json_extract(data, '$.queue_ms') from events where trace = ? and message = ? "
+            "and kind = 'message_received' order by seq limit 1",
+            (value["trace"], value["message_id"]),
+        )
+        return {
+            "messageId": value["message_id"],
+            "traceId": value["trace"],
+            "parent": value["parent"],
+            "agent": value["agent"],
+            "fromAgent": value["from_agent"],
+            "sender": value["sender"],
+            "channel": value["channel"],
+            "text": value["text"],
+            "status": value["status"],
+            "hop": value["hop"],
+            "createdAt": value["created_at"],
+            "queueMs": claimed[0][0] if claimed else None,
+            "attempts": len(runs),
+            "lastError": value["last_error"],
+            "holdReason": value["hold_reason"],
+            "runs": [self._run(run) for run in runs],
+            "responses": [
+                dict(
+                    zip(
+                        ("id", "status", "text", "channel", "operation", "createdAt", "ackedAt", "lastError"),
+                        response,
+                        strict=True,
+                    )
+                )
+                for response in self._all(RESPONSES, (value["message_id"],))
+            ],
+        }
+
+    def _run(self, row: tuple[Any, ...]) -> dict[str, Any]:
+        id, attempt, outcome, reason, started, ended, tokens_in, tokens_out, cost = row
+        tools = self._all(
+            "select json_extract(data, '$.tool'), json_extract(data, '$.ok'), json_extract(data, '$.duration_ms') "
+            "from events where trace = (select m.trace from runs r join messages m on m.message_id = r.message "
+            "where r.id = ?1) and run = ?1 and kind = 'tool_done' order by seq",
+            (id,),
+        )
+        return {
+            "id": id,
+            "attempt": attempt,
+            "outcome": outcome,
+            "reason": reason,
+            "startedAt": started,
+            "durationMs": ended - started if ended is not None else None,
+            "inputTokens": tokens_in,
+            "outputTokens": tokens_out,
+            "costUsd": cost,
+            "tools": [{"tool": tool, "ok": bool(ok), "durationMs": duration} for tool, ok, duration in tools],
+        }
+
+    def _all(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        with named_errors(self.path):
+            return self._db.execute(sql, values).fetchall()
+
+    def _one(self, sql: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+        return self._all(sql, values)[0]

@@ -1,0 +1,198 @@
+"""What an agent said becomes responses to people and hand-offs to mates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from manydesks.domain.loopguard import Facts, Limits, Stopped, check
+from manydesks.domain.routing import Directory, Target, route_answer
+from manydesks.domain.states import ResponseState
+from manydesks.store.accept import store_message
+from manydesks.store.lanes import Lanes
+from manydesks.store.transaction import Transaction
+
+PARCEL_COLUMNS = (
+    "message_id", "part", "channel", "instance", "platform_id", "thread_id", "sender", "agent", "operation", "body",
+    "created_at", "trace",
+)  # fmt: skip
+
+RESPONSES = Lanes("responses", columns=PARCEL_COLUMNS, scope="responses")
+
+#: the part of a message's row that says where its answer goes, and where it stands in its trace
+ORIGIN = (
+    "message_id", "arrival", "trace", "hop", "chain", "session", "agent", "channel", "instance", "platform_id",
+    "thread_id", "sender", "sender_id", "body", "priority",
+)  # fmt: skip
+FIND_ORIGIN = f"select {', '.join(ORIGIN)} from messages where message_id = ?"
+
+
+def origin(tx: Transaction, message_id: str) -> dict[str, Any]:
+    row = tx.one(FIND_ORIGIN, (message_id,))
+    if row is None:
+        raise LookupError(f"no message {message_id}")
+    return dict(zip(ORIGIN, row, strict=True))
+
+
+def respond(
+    tx: Transaction,
+    message: Mapping[str, Any],
+    text: str,
+    *,
+    run: str,
+    outbound: str,
+    people: Directory,
+    limits: Limits,
+) -> None:
+    """Store the answer to a message as people should read it, and send on what it hands over."""
+    routing = route_answer(text, people, sender=message["agent"])
+    shown, notices = routing.shown, list(routing.notices)
+    waits = any(target.after for target in routing.targets)
+    if waits or routing.posts:
+        shown = text
+        what = "Chains (->) and joins (=>)" if waits else "Posts in a team's room"
+        notices.append(f"{what} are not carried out yet; nothing of this was handed over.")
+    if notices:
+        # what was not done is said where it was asked for, or nobody would know
+        shown = "\n\n".join((shown, "\n".join(f"({notice})" for notice in notices)))
+    store_response(tx, message, shown, run=run, outbound=outbound)
+    if not waits and not routing.posts:
+        for target in routing.targets:
+            hand_off(tx, message, target, limits, run=run)
+
+
+def store_response(
+    tx: Transaction,
+    message: Mapping[str, Any],
+    text: str,
+    *,
+    run: str | None,
+    outbound: str | None = None,
+    operation: str = "message",
+) -> None:
+    """One response on its way to where the message came from."""
+    parts = tx.one("select coalesce(max(part), 0) from responses where message_id = ?", (message["message_id"],))
+    part = (parts[0] if parts else 0) + 1
+    address = ("channel", "instance", "platform_id", "thread_id", "sender", "sender_id")
+    lane = "to:" + "/".join(str(message[column]) for column in address[:4])
+    body = tx.body(text)
+    place = RESPONSES.entry(tx, lane)
+    response = tx.insert(
+        "responses",
+        {
+            "message_id": message["message_id"],
+            "run": run,
+            "outbound": outbound,
+            "part": part,
+            "trace": message["trace"],
+            "session": message["session"],
+            "lane": lane,
+            "queue": message["channel"],
+            **{column: message[column] for column in address},
+            "agent": message["agent"],
+            "operation": operation,
+            "body": body,
+            "original_body": message["body"],
+            "created_at": tx.now,
+            "updated_at": tx.now,
+            **place,
+        },
+    )
+    tx.count("responses", message["channel"], None, ResponseState.PENDING)
+    tx.event(
+        "response_ready",
+        trace=message["trace"],
+        message=message["message_id"],
+        run=run,
+        session=message["session"],
+        agent=message["agent"],
+        body=body,
+        response=response,
+        channel=message["channel"],
+        part=part,
+        operation=operation,
+        bytes=len(text.encode()),
+    )
+    if operation == "message":
+        tx.insert(
+            "agent_messages",
+            {
+                "agent_id": message["agent"],
+                "role": "assistant",
+                "channel": message["channel"],
+                "sender": message["sender"],
+                "message_id": message["message_id"],
+                "body": body,
+                "created_at": tx.now,
+            },
+        )
+
+
+def hand_off(tx: Transaction, message: Mapping[str, Any], target: Target, limits: Limits, *, run: str) -> None:
+    """A message from agent to agent, in the same trace; held with a reason if it looks like a loop."""
+    pair = "select count(*) from messages where from_agent = ? and agent = ? and created_at > ?"
+    verdict = check(
+        Facts(
+            sender=message["agent"],
+            target=target.agent,
+            hop=message["hop"] + 1,
+            in_trace=_count(tx, "select count(*) from messages where trace = ?", message["trace"]),
+            in_pair_minute=_count(tx, pair, message["agent"], target.agent, tx.now - 60_000)
+            + _count(tx, pair, target.agent, message["agent"], tx.now - 60_000),
+        ),
+        limits,
+    )
+    message_id = tx.fresh_id("internal", "messages", "message_id")
+    about: dict[str, Any] = {
+        "trace": message["trace"],
+        "parent": message["message_id"],
+        "message": message_id,
+        "agent": target.agent,
+    }
+    tx.event("chain_handoff", **about, **{"from": message["agent"], "to": target.agent}, message_id=message_id,
+             hop=message["hop"] + 1)  # fmt: skip
+    store_message(
+        tx,
+        target,
+        message_id=message_id,
+        body=tx.body(target.text),
+        trace=message["trace"],
+        conversation="",
+        address={
+            **{column: message[column] for column in ("arrival", "channel", "instance", "platform_id", "thread_id")},
+            "sender": message["sender"],
+            "sender_id": message["sender_id"],
+            "priority": message["priority"],
+            "parent": message["message_id"],
+            "hop": message["hop"] + 1,
+            "chain": f"{message['chain']} {message['agent']}".strip(),
+            "from_agent": message["agent"],
+            "from_run": run,
+        },
+        held=verdict if isinstance(verdict, Stopped) else None,
+    )
+
+
+def has_handed_off(tx: Transaction, message: Mapping[str, Any], run: str) -> bool:
+    """Whether the run has given work for this message to a mate."""
+    sql = "select 1 from messages where trace = ? and parent = ? and from_run = ? limit 1"
+    return tx.one(sql, (message["trace"], message["message_id"], run)) is not None
+
+
+def withdraw(tx: Transaction, message_id: str, run: str, reason: str) -> bool:
+    """Take back what a failed attempt wrote and nobody has seen. True: some of it is out already."""
+    rows = tx.all("select id, state, trace, agent from responses where message_id = ? and run = ?", (message_id, run))
+    out = False
+    for id, state, trace, agent in rows:
+        if state == ResponseState.PENDING:
+            RESPONSES.remove(tx, id, ResponseState.WITHDRAWN)
+            tx.event("response_withdrawn", trace=trace, message=message_id, run=run, agent=agent, response=id,
+                     reason=reason)  # fmt: skip
+        elif state in (ResponseState.SENDING, ResponseState.UNSURE, ResponseState.ACKED):
+            out = True
+    return out
+
+
+def _count(tx: Transaction, sql: str, *values: Any) -> int:
+    row = tx.one(sql, values)
+    return int(row[0]) if row else 0

@@ -1,0 +1,189 @@
+"""T3: what the desk proposes becomes true: responses, hand-offs, usage, and the end of messages.
+
+Rows of the session's live claim are applied; the cursor moves past the others in the same transaction, with a word in
+the ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from manydesks.domain.failure import Failure, FailureClass
+from manydesks.domain.mail import Ack, Collected, Outbound, Step
+from manydesks.store.accept import MESSAGES
+from manydesks.store.agents import directory
+from manydesks.store.lanes import live_fence
+from manydesks.store.outcome import Rules, cancel, complete, died, end_run, fail, find_run, give_back
+from manydesks.store.respond import origin, respond
+from manydesks.store.transaction import Transaction
+
+CURSOR = "select seq from outbound_cursors where session = ? and epoch = ?"
+LAST_ENDED = "select fence from runs where session = ? and ended_at is not null order by fence desc limit 1"
+MOVE_CURSOR = """
+insert into outbound_cursors (session, epoch, seq) values (?, ?, ?)
+on conflict (session, epoch) do update set seq = excluded.seq
+"""
+
+
+def cursors(tx: Transaction, session: str) -> dict[str, int]:
+    """How far each outbound file of the session was taken, by its epoch."""
+    return dict(tx.all("select epoch, seq from outbound_cursors where session = ?", (session,)))
+
+
+def take(tx: Transaction, session: str, found: Collected, rules: Rules) -> int:
+    """Apply what was collected from a session's outbound file; the fence of its latest run that has ended (0: none)."""
+    done = tx.one(CURSOR, (session, found.epoch))
+    after = done[0] if done and not found.restored else 0
+    applied = False
+    rows: list[Outbound | Ack | Step] = [*found.messages, *found.acks, *found.steps]
+    for row in sorted((row for row in rows if row.seq > after), key=lambda row: row.seq):
+        if isinstance(row, Step):
+            # nothing tells the steps of an older copy that were counted from those that were not: none is counted twice
+            if not found.restored:
+                _take_step(tx, session, row)
+            continue
+        live = live_fence(tx, session)
+        run = find_run(tx, session=session, fence=row.fence)
+        if row.fence != live or run is None or run["id"] != row.run:
+            what = "ack" if isinstance(row, Ack) else "message"
+            tx.event("output_discarded", session=session, run=run["id"] if run else None, fence=row.fence,
+                     current=live, what=what, out_id=row.message if isinstance(row, Ack) else row.id)  # fmt: skip
+        elif isinstance(row, Ack):
+            applied = True
+            _take_ack(tx, run, row, rules)
+        else:
+            applied = True
+            _take_message(tx, run, row, rules)
+    if found.last_seq > after or found.restored:
+        tx.run(MOVE_CURSOR, (session, found.epoch, found.last_seq))
+    # a token is only worth what it came with: one from a claim that is over would fork the session
+    if applied and (token := found.state.get("continuation")) is not None:
+        tx.run("update sessions set continuation = ? where id = ?", (token, session))
+    ended = tx.one(LAST_ENDED, (session,))
+    return ended[0] if ended else 0
+
+
+def run_died(tx: Transaction, session: str, fence: int, failure: Failure, rules: Rules) -> None:
+    """The runner ended, or was ended, with messages unanswered."""
+    run = find_run(tx, session=session, fence=fence)
+    if run is not None and live_fence(tx, session) == fence:
+        died(tx, run, failure, rules)
+
+
+def run_released(tx: Transaction, session: str, fence: int, reason: str) -> None:
+    """The office stops in good order: what was not answered goes back, uncounted."""
+    run = find_run(tx, session=session, fence=fence)
+    if run is not None and live_fence(tx, session) == fence:
+        give_back(tx, run, reason)
+        end_run(tx, run, "released", reason)
+
+
+def _take_message(tx: Transaction, run: Mapping[str, Any], row: Outbound, rules: Rules) -> None:
+    text = row.content.get("text")
+    answered = row.in_reply_to or run["message"]
+    member = tx.one("select 1 from run_messages where run = ? and message = ?", (run["id"], answered))
+    # a desk's file that was restored or made anew may repeat what was taken under the same claim
+    repeated = tx.one("select 1 from responses where run = ? and outbound = ?", (run["id"], row.id)) is not None
+    # an edit, a card, a question: it has a text, but is no answer
+    other = row.kind != "chat" or "operation" in row.content
+    if not isinstance(text, str) or other or member is None or repeated:
+        tx.event("output_discarded", session=run["session"], run=run["id"], agent=run["agent"], fence=row.fence,
+                 current=row.fence, what="repeated message" if repeated else "unreadable message",
+                 out_id=row.id)  # fmt: skip
+        return
+    respond(
+        tx,
+        origin(tx, answered),
+        text,
+        run=run["id"],
+        outbound=row.id,
+        people=directory(tx),
+        limits=rules.limits,
+    )
+
+
+def _take_ack(tx: Transaction, run: Mapping[str, Any], ack: Ack, rules: Rules) -> None:
+    member = tx.one(
+        "select id, retry_count from messages where message_id = ? and fence = ? and state = 1",
+        (ack.message, ack.fence),
+    )
+    if member is None:
+        tx.event("output_discarded", session=run["session"], run=run["id"], agent=run["agent"], fence=ack.fence,
+                 current=ack.fence, what="ack", out_id=ack.message)  # fmt: skip
+        return
+    row, retries = member
+    if ack.status == "completed":
+        complete(tx, run, ack.message, row, retries + 1)
+        if live_fence(tx, run["session"]) is None:
+            end_run(tx, run, "completed")
+        return
+    if ack.status == "cancelled":
+        cancel(tx, run, ack.message, row, ack.reason)
+        if live_fence(tx, run["session"]) is None:
+            end_run(tx, run, "cancelled")
+        return
+    failure = Failure(
+        kind=FailureClass(ack.failure or "transient"),
+        reason=ack.reason or "no reason given",
+        retry_after=ack.retry_after,
+    )
+    fail(tx, run, ack.message, row, retries, failure, rules)
+    # a failure ends its claim: what stood behind it returns to the lane, uncounted
+    if MESSAGES.members(tx, run["fence"]):
+        give_back(tx, run, "a message before it failed")
+    else:
+        MESSAGES.end(tx, run["fence"])
+    end_run(tx, run, "failed", failure.reason)
+
+
+def _take_step(tx: Transaction, session: str, step: Step) -> None:
+    known = tx.one(
+        "select agent, message from runs where id = ? and session = ? and ended_at is null", (step.run, session)
+    )
+    if known is None:
+        return
+    agent, message = known
+    trace = origin(tx, message)["trace"]
+    about = {"trace": trace, "message": message, "run": step.run, "session": session, "agent": agent}
+    data = step.data
+    if step.type == "tool_call":
+        digest = hashlib.sha256(json.dumps(data.get("arguments"), sort_keys=True).encode()).hexdigest()[:16]
+        tx.event("tool_called", **about, tool=str(data.get("tool")), call=str(data.get("id")), digest=digest)
+    elif step.type == "tool_result":
+        tx.event("tool_done", **about, tool=str(data.get("tool")), call=str(data.get("id")),
+                 duration_ms=_whole(data.get("duration_ms")), ok=bool(data.get("ok")))  # fmt: skip
+    elif step.type == "usage":
+        tx.run(
+            "update runs set model = coalesce(?, model), "
+            + ", ".join(
+                # unknown stays null; what is known adds up over the run
+                f"{column} = case when ? is null then {column} else coalesce({column}, 0) + ? end"
+                for column in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost_usd")
+            )
+            + " where id = ? and ended_at is null",
+            (
+                model if isinstance(model := data.get("model"), str) else None,
+                *(_whole(data.get(field)) for field in _TOKENS for _ in range(2)),
+                *(_sum(data.get("cost_usd")) for _ in range(2)),
+                step.run,
+            ),
+        )
+
+
+_TOKENS = ("input", "output", "cache_read", "cache_write")
+
+#: no step of any run means more; sums of these fit their column
+_MOST = 10**15
+
+
+def _whole(value: Any) -> int | None:
+    """A desk writes what it likes: what is no count is unknown, and never keeps the rest from being taken."""
+    return value if type(value) is int and 0 <= value <= _MOST else None
+
+
+def _sum(value: Any) -> float | None:
+    # NaN is in no range
+    return float(value) if type(value) in (int, float) and 0 <= value <= _MOST else None

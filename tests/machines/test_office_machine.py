@@ -1,0 +1,516 @@
+"""The real store under random interleavings of everything that can happen to an office, with time moved by hand.
+
+After every step the promises of the store are checked against the file itself; at the end of every example all desks
+and channels do their work, and nothing may be left over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import tempfile
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from manydesks.domain.envelope import Claimed, Incoming, Parcel
+from manydesks.domain.errors import Duplicate, WrongState
+from manydesks.domain.failure import Failure, FailureClass, RetryPolicy
+from manydesks.domain.loopguard import Limits
+from manydesks.domain.mail import Ack, Collected, Outbound
+from manydesks.store.database import open_reader
+from manydesks.store.deliver import Delivery
+from manydesks.store.outcome import Rules
+from manydesks.store.store import Store
+from manydesks.testing.clock import ManualClock
+
+T = TypeVar("T")
+
+#: few agents and places, so that lanes get long
+AGENTS = ("ada", "bob")
+EPOCHS = ("aa" * 16, "bb" * 16)
+#: what a stale fence must leave as it is; the ledger may say that it came
+STATE = ("messages", "responses", "claims", "runs", "run_messages", "agent_messages", "counters", "bodies", "sessions")
+
+#: what a desk does with one message of its claim
+ANSWER, COMPLETE, HAND_OFF, CANCEL, IGNORE = "answer", "complete", "hand off", "cancel", "ignore"
+FAILURES = tuple(FailureClass)
+ACTS = st.sampled_from(
+    [ANSWER, ANSWER, ANSWER, COMPLETE, COMPLETE, HAND_OFF, CANCEL, IGNORE, *FAILURES, FailureClass.TRANSIENT]
+)
+
+DELIVERIES = st.sampled_from(
+    [
+        Delivery(receipt="r"),
+        Delivery(receipt="r"),
+        Delivery(retry_in_ms=0, reason="offline"),
+        Delivery(retry_in_ms=7_000, reason="offline"),
+        Delivery(dead=True, reason="no such chat"),
+        Delivery(unsure=True, reason="cut off"),
+    ]
+)
+
+PICK = st.integers(0, 10_000)
+RARELY = st.sampled_from([False, False, False, True])
+ACT_LISTS = st.lists(ACTS, min_size=1, max_size=4)
+
+
+def step(verb: str, weight: int, /, **arguments: st.SearchStrategy[Any]) -> list[st.SearchStrategy[Any]]:
+    # each a strategy of its own: `one_of` counts the same one once
+    return [st.tuples(st.just(verb), st.fixed_dictionaries(arguments)) for _ in range(weight)]
+
+
+#: One rule with weights of its own: as a rule each, they would be left out of most examples or come equally often, and
+#: hardly a message would live long enough for its third attempt.
+STEPS = st.one_of(
+    step(
+        "accept", 5,
+        key=st.integers(0, 30),
+        agents=st.lists(st.sampled_from(AGENTS), min_size=1, max_size=2, unique=True),
+        place=st.sampled_from(["x", "x", "x", "y"]),
+        priority=st.sampled_from([0, 0, 5]),
+    )
+    + step("claim", 5, batch=st.integers(1, 4), most=st.integers(1, 3))
+    + step("take", 14, pick=PICK, acts=ACT_LISTS, stale=RARELY, epoch=st.sampled_from(EPOCHS))
+    + step("take_again", 1, pick=PICK)
+    + step("restore_a_page", 1, pick=PICK)
+    + step("run_dies", 5, pick=PICK, kind=st.sampled_from([*FAILURES, *[FailureClass.TRANSIENT] * 5]), stale=RARELY)
+    + step("run_is_released", 1, pick=PICK, stale=RARELY)
+    + step("claim_parcels", 8, most=st.integers(1, 3))
+    + step("settle", 8, pick=PICK, delivery=DELIVERIES, stale=RARELY)
+    + step("the_host_is_killed", 1, resend=st.booleans(), pick=PICK, acts=ACT_LISTS, wrote=st.booleans())
+    + step("by_hand", 1, pick=PICK, verb=st.sampled_from(["retry", "edit", "drop"]))
+    + step("time_passes", 2, milliseconds=st.sampled_from([1, 4_000, 60_000]))
+    + step("the_clock_is_set", 1, milliseconds=st.sampled_from([-3_600_000, 3_600_000]))
+)  # fmt: skip
+
+
+class OfficeMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = tempfile.TemporaryDirectory(prefix="md-machine-")
+        self.path = Path(self.folder.name) / "office.db"
+        self.clock = ManualClock()
+        self.rules = Rules(retry=RetryPolicy(max_attempts=4), limits=Limits(hops=3, per_trace=8), rng=random.Random(1))
+        self.store = Store(self.path, durability="crash", clock=self.clock)
+        self.eyes = open_reader(self.path)
+        for agent in AGENTS:
+            self.do(self.store.add_agent(id=agent, provider="rehearsal"))
+        #: everything that was ever handed out, live or stale
+        self.runs: list[Claimed] = []
+        self.parcels: list[Parcel] = []
+        self.pages: list[tuple[str, Collected]] = []
+        self.seqs: dict[tuple[str, str], int] = {}
+        self.outs = 0
+        self.restored = 0
+        #: key → (trace, how many messages it was routed to)
+        self.accepted: dict[str, tuple[str, int]] = {}
+        self.final: dict[tuple[str, int], str] = {}
+        self.fence = 0
+        self.head = 0
+
+    # the office's hands
+
+    def do(self, verb: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(verb)
+
+    def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self.eyes.execute(sql, values).fetchall()
+
+    def state(self) -> dict[str, list[tuple[Any, ...]]]:
+        return {table: self.rows(f"select * from {table}") for table in STATE}
+
+    def live(self) -> set[int]:
+        return {fence for (fence,) in self.rows("select fence from claims")}
+
+    def choose(self, pick: int, *, stale: bool) -> Claimed | None:
+        """A run that goes on, begun now if there is none, so that examples get somewhere; or any that ever was."""
+        if not stale and not any(claimed.fence in self.live() for claimed in self.runs):
+            self.clock.advance(60_000)
+            self.begin(batch=4, most=2)
+        live = self.live()
+        going = [claimed for claimed in self.runs if claimed.fence in live]
+        among = going if going and not stale else self.runs[-5:]
+        return among[pick % len(among)] if among else None
+
+    def unchanged_if(self, stale: bool, act: Callable[[], Any]) -> None:
+        before = self.state() if stale else None
+        act()
+        if before is not None:
+            assert self.state() == before, "a stale fence has changed something"
+
+    def page(self, claimed: Claimed, acts: list[str], epoch: str) -> Collected:
+        """What the desk writes when it does these things with its messages, in order."""
+        messages: list[Outbound] = []
+        acks: list[Ack] = []
+        place = (claimed.session, epoch)
+
+        def seq() -> int:
+            self.seqs[place] = self.seqs.get(place, -1) + 2
+            return self.seqs[place]
+
+        def say(text: str, to: str) -> None:
+            self.outs += 1
+            messages.append(
+                Outbound(
+                    id=f"out_{self.outs}", seq=seq(), run=claimed.run, fence=claimed.fence, in_reply_to=to, at=1,
+                    kind="chat", content={"text": text},
+                )
+            )  # fmt: skip
+
+        def ack(message: str, status: Any, failure: Any = None) -> None:
+            acks.append(
+                Ack(
+                    message=message, seq=seq(), run=claimed.run, fence=claimed.fence, status=status, at=1,
+                    failure=failure, reason="no luck" if failure else None,
+                )
+            )  # fmt: skip
+
+        for work, act in zip(claimed.messages, acts, strict=False):
+            if act == ANSWER:
+                say("part of it", work.message_id)
+            elif act == COMPLETE:
+                say("all of it", work.message_id)
+                ack(work.message_id, "completed")
+            elif act == HAND_OFF:
+                mate = AGENTS[(AGENTS.index(claimed.agent) + 1) % len(AGENTS)]
+                say(f"[@{mate}: go on]", work.message_id)
+                ack(work.message_id, "completed")
+            elif act == CANCEL:
+                ack(work.message_id, "cancelled")
+            elif act != IGNORE:
+                ack(work.message_id, "failed", str(act))
+        return Collected(epoch=epoch, last_seq=self.seqs.get(place, 0), messages=tuple(messages), acks=tuple(acks))
+
+    # what can happen
+
+    @rule(step=STEPS)
+    def happens(self, step: tuple[str, dict[str, Any]]) -> None:
+        verb, arguments = step
+        getattr(self, verb)(**arguments)
+
+    @initialize()
+    def first(self) -> None:
+        self.head = self.rows("select seq from ledger_head")[0][0]
+
+    def accept(self, key: int, agents: list[str], place: str, priority: int) -> None:
+        name = f"api_{key}"
+        incoming = Incoming(
+            source="api", key=name, text=" ".join(f"[@{agent}: hello]" for agent in agents), channel="console",
+            platform_id=place, priority=priority,
+        )  # fmt: skip
+        before = self.state()
+        try:
+            accepted = self.do(self.store.accept(incoming, default_agent="ada", message_bytes=1000))
+        except Duplicate:
+            assert name in self.accepted
+            assert self.state() == before
+            return
+        assert name not in self.accepted
+        assert [message["agent"] for message in accepted.messages] == agents
+        self.accepted[name] = (accepted.trace, len(agents))
+
+    def claim(self, batch: int, most: int) -> None:
+        self.begin(batch=batch, most=most)
+
+    def begin(self, *, batch: int, most: int) -> None:
+        begun = self.do(self.store.claim(batch=batch, most=most))
+        assert len(begun) <= most
+        for claimed in begun:
+            assert claimed.fence > self.fence, "a fence was given twice"
+            self.fence = claimed.fence
+            assert 1 <= len(claimed.messages) <= batch
+            if any(work.attempt >= 3 for work in claimed.messages):
+                assert len(claimed.messages) == 1, "poison shares a batch"
+            # the first was due when it was marked, whatever the wall clock says since
+            for work in claimed.messages[1:]:
+                ((not_before,),) = self.rows("select not_before from messages where id = ?", work.row)
+                assert not_before is None or not_before <= self.clock.now(), "a batch holds a row whose timer runs"
+        self.runs += begun
+
+    def take(self, pick: int, acts: list[str], stale: bool, epoch: str) -> None:
+        claimed = self.choose(pick, stale=stale)
+        if claimed is None:
+            return
+        page = self.page(claimed, acts, epoch)
+        self.pages.append((claimed.session, page))
+        self.unchanged_if(
+            claimed.fence not in self.live(), lambda: self.do(self.store.take(claimed.session, page, self.rules))
+        )
+
+    def take_again(self, pick: int) -> None:
+        if not self.pages:
+            return
+        session, page = self.pages[-1 - pick % min(3, len(self.pages))]
+        before = self.state(), self.rows("select * from outbound_cursors"), self.rows("select seq from ledger_head")
+        self.do(self.store.take(session, page, self.rules))
+        after = self.state(), self.rows("select * from outbound_cursors"), self.rows("select seq from ledger_head")
+        assert after == before, "a page was taken twice"
+
+    def restore_a_page(self, pick: int) -> None:
+        """A desk's file is restored from a copy: another epoch, the same rows, each of them said already or stale."""
+        if not self.pages:
+            return
+        session, page = self.pages[-1 - pick % min(3, len(self.pages))]
+        self.restored += 1
+        again = replace(page, epoch=f"{self.restored:032x}", acks=())
+        before = self.state()
+        self.do(self.store.take(session, again, self.rules))
+        assert self.state() == before, "a row was said twice"
+
+    def run_dies(self, pick: int, kind: FailureClass, stale: bool) -> None:
+        claimed = self.choose(pick, stale=stale)
+        if claimed is None:
+            return
+        failure = Failure(kind=kind, reason="the runner is gone")
+        self.unchanged_if(
+            claimed.fence not in self.live(),
+            lambda: self.do(self.store.run_died(claimed.session, claimed.fence, failure, self.rules)),
+        )
+
+    def run_is_released(self, pick: int, stale: bool) -> None:
+        claimed = self.choose(pick, stale=stale)
+        if claimed is None:
+            return
+        self.unchanged_if(
+            claimed.fence not in self.live(),
+            lambda: self.do(self.store.run_released(claimed.session, claimed.fence, "stop")),
+        )
+
+    def claim_parcels(self, most: int) -> None:
+        parcels = self.do(self.store.claim_parcels(["console"], most=most))
+        assert len(parcels) <= most
+        for parcel in parcels:
+            assert parcel.fence > self.fence
+            self.fence = parcel.fence
+        self.parcels += parcels
+
+    def settle(self, pick: int, delivery: Delivery, stale: bool) -> None:
+        if not self.parcels:
+            return
+        live = self.live()
+        going = [parcel for parcel in self.parcels if parcel.fence in live]
+        among = going if going and not stale else self.parcels[-5:]
+        parcel = among[pick % len(among)]
+        over = parcel.fence not in live
+        self.unchanged_if(over, lambda: self._settle(parcel, delivery, ours=not over))
+
+    def _settle(self, parcel: Parcel, delivery: Delivery, *, ours: bool) -> None:
+        assert self.do(self.store.settle(parcel, delivery)) is ours
+
+    def the_host_is_killed(self, resend: bool, pick: int, acts: list[str], wrote: bool) -> None:
+        """A new incarnation takes what the desks wrote, then releases the rest."""
+        self.store.close()
+        self.store = Store(self.path, durability="crash", clock=self.clock)
+        live = [claimed for claimed in self.runs if claimed.fence in self.live()]
+        found = self.do(self.store.open_runs())
+        assert sorted(found) == sorted((run.agent, run.session, run.fence) for run in live)
+        if live and wrote:
+            claimed = live[pick % len(live)]
+            page = self.page(claimed, acts, EPOCHS[0])
+            self.pages.append((claimed.session, page))
+            self.do(self.store.take(claimed.session, page, self.rules))
+        under_way = self.rows(
+            "select (select count(*) from messages where state = 1) + (select count(*) from responses where state = 1)"
+        )[0][0]
+        assert self.do(self.store.release(self.rules, {"console": "resend"} if resend else {})) == under_way
+        assert self.live() == set()
+
+    def by_hand(self, pick: int, verb: str) -> None:
+        dead = self.rows("select message_id, state from messages where state = 5 order by id")
+        everything = dead or self.rows("select message_id, state from messages order by id")
+        if not everything:
+            return
+        message, state = everything[pick % len(everything)]
+        before = self.state()
+        act = {
+            "retry": lambda: self.store.retry(message),
+            "edit": lambda: self.store.retry(message, "in other words"),
+            "drop": lambda: self.store.drop(message),
+        }[verb]
+        if state == 5:
+            self.do(act())
+        else:
+            with pytest.raises(WrongState):
+                self.do(act())
+            assert self.state() == before
+
+    def time_passes(self, milliseconds: int) -> None:
+        self.clock.advance(milliseconds)
+        self.do(self.store.extend())
+
+    def the_clock_is_set(self, milliseconds: int) -> None:
+        self.clock.jump(milliseconds)
+
+    # what always holds
+
+    def none_of(self, what: str, sql: str, *values: Any) -> None:
+        found = self.rows(sql, *values)
+        assert found == [], f"{what}: {found}"
+
+    @invariant()
+    def lanes(self) -> None:
+        for table in ("messages", "responses"):
+            claimed = "exists (select 1 from claims c where c.lane = t.lane)"
+            head = f"(select min(position) from {table} h where h.lane = t.lane and h.state = 0 and h.trigger = 1)"
+            self.none_of(
+                "marked, but not the head of an unclaimed lane",
+                f"select id from {table} t where ready <> 0 and (state <> 0 or {claimed} or position <> {head})",
+            )
+            self.none_of(
+                "stuck: the head of an unclaimed lane is neither ready nor has a timer",
+                f"select id from {table} t where state = 0 and not {claimed} and position = {head} "
+                "and not (ready = 1 or (ready = 2 and not_before is not null))",
+            )
+            self.none_of(
+                "under way without its claim",
+                f"select id from {table} t where state = 1 "
+                "and not exists (select 1 from claims c where c.fence = t.fence and c.lane = t.lane)",
+            )
+            self.none_of(
+                "two claims in one lane",
+                f"select lane from {table} where state = 1 group by lane having count(distinct fence) > 1",
+            )
+            self.none_of(
+                "a claim that skips a row of its lane",
+                f"select t.id from {table} t join {table} u on u.lane = t.lane and u.state = 1 and t.state = 0 "
+                "and t.position < u.position",
+            )
+        self.none_of(
+            "a claim of nothing",
+            "select fence from claims c where not exists (select 1 from messages where fence = c.fence and state = 1) "
+            "and not exists (select 1 from responses where fence = c.fence and state = 1)",
+        )
+        self.none_of(
+            "a batch for two places",
+            "select fence from messages where state = 1 group by fence having count(distinct platform_id) > 1",
+        )
+        self.none_of(
+            "a run that goes on without its claim, or has ended with it",
+            "select id from runs r where (ended_at is null) <> exists (select 1 from claims c where c.fence = r.fence)",
+        )
+
+    @invariant()
+    def ledger_and_counters(self) -> None:
+        ((head, count, highest),) = self.rows(
+            "select h.seq, count(e.seq), coalesce(max(e.seq), 0) from ledger_head h left join events e on true"
+        )
+        assert head == count == highest, "a gap in the ledger"
+        assert head >= self.head
+        self.head = head
+        for table in ("messages", "responses"):
+            self.none_of(
+                "a counter that lies",
+                f"select * from (select queue, state, count(*) n from {table} group by queue, state) r full join "
+                f"(select agent, state, n from counters where scope = '{table}') c "
+                "on c.agent = r.queue and c.state = r.state where coalesce(c.n, 0) <> coalesce(r.n, 0)",
+            )
+
+    @invariant()
+    def each_key_yields_one_chain(self) -> None:
+        found = self.rows(
+            "select a.key, a.trace, (select count(*) from messages m where m.trace = a.trace and m.hop = 0) "
+            "from arrivals a"
+        )
+        assert {key: (trace, roots) for key, trace, roots in found} == self.accepted
+        self.none_of(
+            "a message outside the chain of its arrival",
+            "select m.id from messages m left join arrivals a on a.key = m.arrival and a.trace = m.trace "
+            "where a.key is null",
+        )
+
+    @invariant()
+    def what_has_ended_stays_so(self) -> None:
+        now: dict[tuple[str, int], str] = {}
+        for table, words in (
+            ("messages", ("completed", "cancelled")),
+            ("responses", ("acked", "withdrawn", "expired")),
+        ):
+            for id, status in self.rows(f"select id, status from {table}"):
+                if status in words:
+                    now[table, id] = status
+        assert self.final.items() <= now.items()
+        self.final = now
+        for kind in ("message_completed", "response_delivered"):
+            of = "message" if kind == "message_completed" else "json_extract(data, '$.response')"
+            self.none_of(
+                f"{kind} twice", f"select {of} from events where kind = ? group by 1 having count(*) > 1", kind
+            )
+
+    @invariant()
+    def nothing_is_said_twice_and_nobody_is_left_untold(self) -> None:
+        self.none_of(
+            "two attempts of one message both have output",
+            "select message_id from responses r where operation = 'message' and status in "
+            "('pending', 'sending', 'unsure', 'acked') and not exists "
+            "(select 1 from events e where e.kind = 'message_requeued' and e.message = r.message_id) "
+            "group by message_id having count(distinct run) > 1",
+        )
+        self.none_of(
+            "a dead message whose sender was not told",
+            "select message_id from messages m where state = 5 and not exists "
+            "(select 1 from responses r where r.message_id = m.message_id and r.operation = 'notice')",
+        )
+        self.none_of("held without a reason", "select id from messages where state = 2 and hold_reason is null")
+
+    # and in the end
+
+    def teardown(self) -> None:
+        try:
+            self.everybody_works()
+        finally:
+            self.eyes.close()
+            self.store.close()
+            self.loop.close()
+            self.folder.cleanup()
+
+    def everybody_works(self) -> None:
+        """All runs answer, all sendings arrive, time passes: every message ends, or is held for a reason."""
+        for claimed in [claimed for claimed in self.runs if claimed.fence in self.live()]:
+            self.do(self.store.run_released(claimed.session, claimed.fence, "the end"))
+        for parcel in [parcel for parcel in self.parcels if parcel.fence in self.live()]:
+            self._settle(parcel, Delivery(receipt="r"), ours=True)
+        unfinished = (
+            "select count(*) from messages where state <= 1 union all select count(*) from responses where state <= 1"
+        )
+        for _ in range(1_000):
+            if self.rows(unfinished) == [(0,), (0,)]:
+                break
+            for claimed in self.do(self.store.claim(batch=3, most=3)):
+                page = self.page(claimed, [COMPLETE] * len(claimed.messages), EPOCHS[0])
+                assert self.do(self.store.take(claimed.session, page, self.rules)) == claimed.fence
+            for parcel in self.do(self.store.claim_parcels(["console"], most=10)):
+                self._settle(parcel, Delivery(receipt="r"), ours=True)
+            if (timer := self.do(self.store.next_timer())) is not None:
+                self.clock.advance(max(0, timer - self.clock.now()))
+        assert self.rows(unfinished) == [(0,), (0,)], "something is stuck"
+        self.lanes()
+        self.ledger_and_counters()
+        self.each_key_yields_one_chain()
+        self.what_has_ended_stays_so()
+        self.nothing_is_said_twice_and_nobody_is_left_untold()
+
+
+SMALL = settings(
+    max_examples=250,
+    stateful_step_count=50,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+
+
+def test_office() -> None:
+    run_state_machine_as_test(OfficeMachine, settings=SMALL)
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(3_600)
+def test_office_deep() -> None:
+    run_state_machine_as_test(OfficeMachine, settings=settings(SMALL, max_examples=2_500, derandomize=False))
