@@ -1,0 +1,1 @@
+"""What runs at the desk: the poll loop, the providers that answer, the tools that agents call."""
