@@ -1,0 +1,1 @@
+"""Channels: adapters to the places where people talk."""

@@ -1,0 +1,146 @@
+"""The clerk: every act that a surface may ask for, the same whether the host performs it or a lone command does."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Any
+
+from manydesks.domain.envelope import Incoming
+from manydesks.domain.errors import BadInput, HomeError
+from manydesks.domain.ids import is_name, new_id
+from manydesks.runner.providers.registry import Providers
+from manydesks.settings.home import Home, reason_of
+from manydesks.settings.model import Settings
+from manydesks.store.store import Store
+
+FIRST_AGENT = "assistant"
+
+
+class Clerk:
+    """Checks what it is asked, then asks the store."""
+
+    def __init__(self, store: Store, home: Home, settings: Settings) -> None:
+        self._store = store
+        self._home = home
+        self._settings = settings
+        self._verbs: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
+            "send": self.send,
+            "agent_add": self.agent_add,
+            "agent_remove": self.agent_remove,
+            "retry": self.retry,
+            "drop": self.drop,
+            "mark_archived": self.mark_archived,
+        }
+
+    async def perform(self, verb: str, args: dict[str, Any]) -> dict[str, Any]:
+        """One act by its name; the arguments come from another process and are checked by the act."""
+        act = self._verbs.get(verb)
+        if act is None:
+            raise BadInput(f"There is no act '{verb}'; there are {', '.join(self._verbs)}.")
+        try:
+            inspect.signature(act).bind(**args)
+        except TypeError as error:
+            raise BadInput(f"'{verb}' does not take these arguments: {error}.") from error
+        return await act(**args)
+
+    async def furnish(self) -> None:
+        """An office that never had an agent gets its first one."""
+        if await self._store.is_new():
+            await self.agent_add(id=FIRST_AGENT, name="Assistant")
+
+    async def send(
+        self,
+        *,
+        text: str,
+        to: str | None = None,
+        sender: str = "you",
+        priority: int = 0,
+        message_id: str | None = None,
+    ) -> dict[str, Any]:
+        _strings(text=text, sender=sender)
+        _strings_if_given(to=to, message_id=message_id)
+        if type(priority) is not int:
+            raise BadInput("A priority is a whole number from -100 to 100.")
+        accepted = await self._store.accept(
+            Incoming(
+                source="console",
+                key=message_id or new_id("console"),
+                text=text,
+                channel="console",
+                platform_id="terminal",
+                sender=sender,
+                to=to,
+                priority=priority,
+            ),
+            default_agent=self._settings.office.default_agent,
+            message_bytes=self._settings.limits.message_bytes,
+        )
+        said = asdict(accepted)
+        return {
+            "messageId": said["message_id"],
+            "traceId": said["trace"],
+            "messages": list(said["messages"]),
+            "notices": list(said["notices"]),
+        }
+
+    async def agent_add(
+        self,
+        *,
+        id: str,
+        name: str | None = None,
+        provider: str | None = None,
+        model: str | None = None,
+    ) -> dict[str, Any]:
+        _strings(id=id)
+        _strings_if_given(name=name, provider=provider, model=model)
+        provider = provider or "rehearsal"
+        if provider not in (known := Providers().names()):
+            raise BadInput(f"There is no provider '{provider}'; there is {', '.join(known)}.")
+        if is_name(id):  # else the store says what a name is
+            self._furnish_workspace(id)
+        return await self._store.add_agent(id=id, name=name, provider=provider, model=model)
+
+    def _furnish_workspace(self, agent: str) -> None:
+        """Before the agent is stored: an agent without a folder could not be mended by adding it again."""
+        folder = self._home.workspace(agent)
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise HomeError(home=self._home.path, reason=f"{folder} cannot be created, {reason_of(error)}.") from error
+
+    async def agent_remove(self, *, id: str) -> dict[str, Any]:
+        _strings(id=id)
+        return await self._store.remove_agent(id)
+
+    async def retry(self, *, id: str, text: str | None = None) -> dict[str, Any]:
+        _strings(id=id)
+        _strings_if_given(text=text)
+        await self._store.retry(id, text, message_bytes=self._settings.limits.message_bytes)
+        return {"messageId": id, "status": "pending"}
+
+    async def drop(self, *, id: str) -> dict[str, Any]:
+        _strings(id=id)
+        await self._store.drop(id)
+        return {"messageId": id, "status": "cancelled"}
+
+    async def mark_archived(self, *, seq: int) -> dict[str, Any]:
+        if type(seq) is not int or not 0 <= seq < 2**63:
+            raise BadInput("An archived mark is a whole number from 0 that fits into 64 bits.")
+        return {"seq": await self._store.mark_archived(seq)}
+
+
+def _strings(**given: object) -> None:
+    for name, value in given.items():
+        if not isinstance(value, str):
+            raise BadInput(f"'{name}' must be text.")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            # half a surrogate pair: valid in JSON, but nothing that could be stored
+            raise BadInput(f"'{name}' is not valid Unicode text.") from None
+
+
+def _strings_if_given(**given: object) -> None:
+    _strings(**{name: value for name, value in given.items() if value is not None})

@@ -1,0 +1,145 @@
+"""The door: how a command reaches the office, whether a host runs or not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import time
+from typing import Any
+
+from manydesks.domain.errors import BadInput, Duplicate, NotAnswering, NotRunning, OfficeError
+from manydesks.office.lock import RETRY_SECONDS, WAIT_SECONDS, running_host, write_lock
+from manydesks.office.wire import LINE_BYTES, SOCKET, encode, result_of
+from manydesks.settings.home import Home
+from manydesks.store.reader import Reader
+
+#: a healthy host answers in milliseconds; a disk that syncs slowly may take a second
+ANSWER_SECONDS = 10.0
+
+#: the socket is not there yet, or not any more: the host is starting or stopping
+_NOT_THERE = (FileNotFoundError, ConnectionRefusedError)
+
+
+class Door:
+    """Writes go through the host while one runs, else straight into the store under the lock. Reads never wait."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+
+    def ask(self, verb: str, /, **args: Any) -> dict[str, Any]:
+        """Have something done. Raises what the clerk raises, or NotAnswering when the host hangs."""
+        self._home.prepare()
+        deadline = time.monotonic() + WAIT_SECONDS
+        asked_before = False
+        while True:
+            pid = running_host(self._home)
+            try:
+                done = self._alone(verb, args) if pid is None else self._over_socket(pid, verb, args)
+                if done is not None:
+                    return done
+            except Duplicate:
+                if not asked_before:
+                    raise
+                return self._stored(args["message_id"])
+            except ConnectionResetError:
+                # it ended while we asked; a message names itself, so asking again stores nothing twice
+                if verb != "send":
+                    raise OfficeError("The office ended while it was asked; look whether it was done.") from None
+                asked_before = True
+            except _NOT_THERE:
+                pass
+            if time.monotonic() > deadline:
+                raise NotAnswering(home=self._home.path, pid=pid or "unknown", seconds=f"{WAIT_SECONDS:g}")
+            time.sleep(RETRY_SECONDS)
+
+    def host(self) -> dict[str, Any] | None:
+        """The running office's word on itself; None when none runs. NotAnswering when it hangs."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while (pid := running_host(self._home)) is not None:
+            try:
+                return self._over_socket(pid, "status", {})
+            except (ConnectionResetError, *_NOT_THERE):
+                if time.monotonic() > deadline:
+                    raise NotAnswering(home=self._home.path, pid=pid, seconds=f"{WAIT_SECONDS:g}") from None
+                time.sleep(RETRY_SECONDS)
+        return None
+
+    def stop(self, timeout: float) -> bool:
+        """End the running office and wait for it. False: it still runs when the time is over."""
+        pid = running_host(self._home)
+        if not pid:
+            raise NotRunning(home=self._home.path)
+        os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + timeout
+        while running_host(self._home) is not None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(RETRY_SECONDS)
+        return True
+
+    def reader(self) -> Reader:
+        """A read-only view of the store."""
+        return Reader(self._home.office_db, sockets=self._home.socket(SOCKET).parent)
+
+    def _over_socket(self, pid: int, verb: str, args: dict[str, Any]) -> dict[str, Any]:
+        request = encode({"verb": verb, "args": args})
+        if len(request) > LINE_BYTES:
+            raise BadInput(f"The request has {len(request)} bytes; at most {LINE_BYTES} can be asked at once.")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.settimeout(ANSWER_SECONDS)
+            try:
+                line.connect(str(self._home.socket(SOCKET)))
+                line.sendall(request)
+                with line.makefile("rb") as answers:
+                    answer = answers.readline()
+            except TimeoutError:
+                raise NotAnswering(
+                    f"The office on {self._home.path} (process {pid}) did not answer within {ANSWER_SECONDS:g} s; "
+                    "it may still do what it was asked, so look before you ask again."
+                ) from None
+            except BrokenPipeError:
+                raise ConnectionResetError from None
+        if not answer.endswith(b"\n"):
+            raise ConnectionResetError
+        return result_of(json.loads(answer))
+
+    def _alone(self, verb: str, args: dict[str, Any]) -> dict[str, Any] | None:
+        """No host: this command takes the lock and writes by itself. None: a host has started meanwhile; ask it."""
+        from manydesks.office.clerk import Clerk
+        from manydesks.settings.load import load_settings
+        from manydesks.store.store import Store
+
+        settings = load_settings(self._home)
+        with write_lock(self._home, gives_way=True) as mine:
+            if not mine:
+                return None
+            store = Store(self._home.office_db, durability=settings.office.durability)
+            clerk = Clerk(store, self._home, settings)
+
+            async def perform() -> dict[str, Any]:
+                await clerk.furnish()
+                return await clerk.perform(verb, args)
+
+            try:
+                return asyncio.run(perform())
+            finally:
+                store.close()
+
+    def _stored(self, message_id: str) -> dict[str, Any]:
+        """The host had stored the message before it ended: what it would have answered."""
+        reader = self.reader()
+        try:
+            trace = reader.trace(message_id)
+        finally:
+            reader.close()
+        if trace is None:
+            raise OfficeError(f"The message '{message_id}' is known, but not there.")
+        messages = [
+            {"messageId": m["messageId"], "agent": m["agent"], "status": m["status"]}
+            for m in trace["messages"]
+            if m["parent"] is None
+        ]
+        return {"messageId": message_id, "traceId": trace["traceId"], "messages": messages, "notices": []}

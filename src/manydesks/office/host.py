@@ -1,0 +1,157 @@
+"""The host: the one process that holds the office's lock, and everything that moves in it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from typing import Any
+
+from manydesks import __version__
+from manydesks.channels.base import Channel
+from manydesks.channels.console import Console, show
+from manydesks.domain.clock import Clock, SystemClock
+from manydesks.domain.errors import BadInput, StoreError
+from manydesks.office.clerk import Clerk
+from manydesks.office.control import Control
+from manydesks.office.deliver import Deliverer
+from manydesks.office.dispatch import Dispatcher
+from manydesks.office.lock import host_locks
+from manydesks.office.recovery import recover
+from manydesks.office.rules import rules
+from manydesks.office.threads import MailboxThreads
+from manydesks.office.wire import SOCKET
+from manydesks.settings.home import Home
+from manydesks.settings.load import load_settings
+from manydesks.settings.model import Settings
+from manydesks.store.claim import LEASE_MS
+from manydesks.store.store import Store
+from manydesks.store.wake import Bell
+
+log = logging.getLogger(__name__)
+
+#: a lost wake-up, a timer set by a clock that jumped: nothing waits longer than this
+LOOK_AGAIN_SECONDS = 1.0
+
+
+def run_host(home: Home) -> int:
+    """Open the office and stay until told to stop; the exit code."""
+    # whatever SQLite, a desk or a library makes here without a thought is the owner's alone
+    os.umask(0o077)
+    home.prepare()
+    settings = load_settings(home)
+    logging.basicConfig(
+        level=settings.office.log_level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    with host_locks(home):
+        asyncio.run(Host(home, settings).run())
+    return 0
+
+
+class Host:
+    """Starts in the order of recovery, stops in the order of a good evening."""
+
+    def __init__(self, home: Home, settings: Settings, clock: Clock | None = None) -> None:
+        self._home = home
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._started = self._clock.monotonic()
+        self._bell = Bell(home.socket(SOCKET).parent)
+        self._changed = asyncio.Event()
+        self._told = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._clerk: Clerk | None = None
+
+    async def run(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._told.set)
+        store = Store(
+            self._home.office_db,
+            durability=self._settings.office.durability,
+            clock=self._clock,
+            committed=self._committed,
+        )
+        threads = MailboxThreads()
+        try:
+            await self._open(store, threads)
+        finally:
+            store.close()
+            threads.close()
+            self._bell.close()
+
+    async def _open(self, store: Store, threads: MailboxThreads) -> None:
+        channels: dict[str, Channel] = {"console": Console()}
+        rule_of = {name: channel.cut_off for name, channel in channels.items()}
+        recovered = await recover(store, self._home, threads, rules(self._settings), rule_of)
+        self._clerk = Clerk(store, self._home, self._settings)
+        await self._clerk.furnish()
+        await store.note("processor_start", version=__version__, incarnation=store.worker, recovered=recovered)
+        dispatcher = Dispatcher(store, self._home, self._settings, self._clock, threads)
+        deliverer = Deliverer(store, channels, self._settings)
+        control = Control(self._home.socket(SOCKET), self._act)
+        await control.start()
+        show(f"The office is open: {self._home.path} (process {os.getpid()}). Ctrl-C closes it.")
+        try:
+            await self._work(store, dispatcher, deliverer)
+        finally:
+            await control.stop()
+            await dispatcher.stop(self._settings.runner.stop_seconds)
+            await deliverer.pump()
+            await deliverer.drain(self._settings.delivery.timeout_seconds)
+            await store.note("processor_stop", version=__version__, incarnation=store.worker)
+        show("The office is closed.")
+
+    async def _work(self, store: Store, dispatcher: Dispatcher, deliverer: Deliverer) -> None:
+        """Until told to stop: after every commit, and at every timer, begin what can begin."""
+        extended = self._clock.monotonic()
+        told = asyncio.create_task(self._told.wait())
+        try:
+            while not told.done():
+                self._changed.clear()
+                changed = asyncio.create_task(self._changed.wait())
+                try:
+                    await dispatcher.pump()
+                    await deliverer.pump()
+                    if self._clock.monotonic() - extended > LEASE_MS // 3:
+                        await store.extend()
+                        extended = self._clock.monotonic()
+                    seconds = await self._until_timer(store)
+                except StoreError as error:
+                    # a full disk, say: what is stored stays stored, and the next look may find room
+                    log.error("%s", error, extra={"action": "store_failed"})
+                    seconds = LOOK_AGAIN_SECONDS
+                await asyncio.wait({told, changed}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+        finally:
+            told.cancel()
+
+    async def _until_timer(self, store: Store) -> float:
+        due = await store.next_timer()
+        if due is None:
+            return LOOK_AGAIN_SECONDS
+        return min(LOOK_AGAIN_SECONDS, max(0.001, (due - self._clock.now()) / 1000))
+
+    def _committed(self) -> None:
+        """From the writer's thread, after each commit."""
+        self._bell.ring()
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to wake
+                self._loop.call_soon_threadsafe(self._changed.set)
+
+    async def _act(self, verb: str, args: dict[str, Any]) -> dict[str, Any]:
+        if verb == "status":
+            return {
+                "pid": os.getpid(),
+                "version": __version__,
+                "uptime_ms": self._clock.monotonic() - self._started,
+                "home": str(self._home.path),
+            }
+        if self._clerk is None:
+            raise BadInput("The office is not open yet.")
+        return await self._clerk.perform(verb, args)

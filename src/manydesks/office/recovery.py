@@ -1,0 +1,47 @@
+"""After a start, before anything else: take what the desks wrote under the claims of the last host, then release them.
+
+The order matters: an answer that lies in a desk's file is taken under its own fence, so its message is completed and
+not asked again; only what is left after that is given back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Mapping
+
+from manydesks.desk.inprocess import repair
+from manydesks.domain.errors import MailboxError
+from manydesks.mailbox.host import HostMailbox
+from manydesks.office.taker import Taker
+from manydesks.office.threads import MailboxThreads
+from manydesks.settings.home import Home
+from manydesks.store.outcome import Rules
+from manydesks.store.store import Store
+
+log = logging.getLogger(__name__)
+
+
+async def recover(store: Store, home: Home, threads: MailboxThreads, rules: Rules, rule_of: Mapping[str, str]) -> int:
+    """How many messages and responses were under way. `rule_of`: what each channel does with a cut-off sending."""
+    left = await store.open_runs()
+    mailboxes = {
+        session: HostMailbox(home.session(agent, session), session=session, agent=agent) for agent, session, _ in left
+    }
+    for session, mailbox in mailboxes.items():
+        try:
+            await threads.run(mailbox.prepare)
+            await threads.run(repair, mailbox.folder)
+            await Taker(store, threads, mailbox, session, rules).take()
+        except (MailboxError, OSError) as error:
+            log.warning("What %s left could not be read: %s", session, error, extra={"action": "recovery_refused"})
+            # its messages are asked again; the refused file must not stand in the way of the new answer
+            with contextlib.suppress(MailboxError, OSError):
+                await threads.run(mailbox.set_aside)
+    freed = await store.release(rules, rule_of)
+    for _, session, fence in left:
+        try:
+            await threads.run(mailboxes[session].withdraw, fence)
+        except (MailboxError, OSError) as error:
+            log.warning("The inbox of %s could not be cleared: %s", session, error, extra={"action": "withdraw_failed"})
+    return freed
