@@ -1,0 +1,130 @@
+"""Waiting for everything that follows from a message: its answers, its hand-offs and theirs.
+
+`Answers` looks at a trace as the store shows it and decides; it reads and prints nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+#: responses that may still change before anyone has them; shown now, they might be shown twice
+UNSETTLED = frozenset({"pending", "sending"})
+#: responses that nobody gets
+UNSEEN = UNSETTLED | {"held", "withdrawn"}
+#: reasons for which a held message goes on without a person; unknown ones are waited for as well, up to the time limit
+PASSING = frozenset({None, "", "chain", "join", "schedule"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A response that has reached its reader."""
+
+    id: int | str
+    message_id: str
+    #: who answered
+    agent: str
+    text: str
+    status: str
+    #: the office's word that the message died; `failures` says the same, with what to do
+    obituary: bool
+    #: more than one agent works on the trace, so far
+    several: bool
+
+    def as_json(self) -> dict[str, int | str]:
+        return {
+            "id": self.id,
+            "messageId": self.message_id,
+            "agent": self.agent,
+            "text": self.text,
+            "status": self.status,
+        }
+
+
+class Answers:
+    """What a waiting person has been told already, so that nothing is told twice."""
+
+    def __init__(self) -> None:
+        self._shown: set[str] = set()
+
+    def new(self, trace: Mapping[str, Any]) -> Iterator[Answer]:
+        """The responses that are there to be seen since the last look. One that answers a batch is seen once."""
+        several = len({message["agent"] for message in trace["messages"]}) > 1
+        for message in trace["messages"]:
+            for response in message["responses"]:
+                key = str(response["id"])
+                if response["status"] in UNSEEN or key in self._shown:
+                    continue
+                self._shown.add(key)
+                yield Answer(
+                    id=response["id"],
+                    message_id=message["messageId"],
+                    agent=message["agent"],
+                    text=response["text"] or "",
+                    status=response["status"],
+                    obituary=message["status"] == "dead" and response.get("operation") == "notice",
+                    several=several,
+                )
+
+
+def settled(trace: Mapping[str, Any]) -> bool:
+    """Nothing moves any more: every message has ended or waits for a person, every response is where it will be."""
+    return all(
+        not _moves(message) and not any(response["status"] in UNSETTLED for response in message["responses"])
+        for message in trace["messages"]
+    )
+
+
+def _moves(message: Mapping[str, Any]) -> bool:
+    if message["status"] == "held":
+        return message.get("holdReason") in PASSING
+    return message["status"] in ("pending", "processing")
+
+
+def verdict(trace: Mapping[str, Any]) -> str:
+    """One word for a trace that has settled: the worst that happened in it."""
+    states = {message["status"] for message in trace["messages"]}
+    for worst in ("dead", "cancelled", "held"):
+        if worst in states:
+            return worst
+    return "undelivered" if any(_lost(trace)) else "completed"
+
+
+def failures(trace: Mapping[str, Any]) -> list[str]:
+    """Why the trace did not end well, a sentence each; empty if it did."""
+    found = []
+    for message in trace["messages"]:
+        name = f"{message['messageId']} to {message['agent']}"
+        if message["status"] == "dead":
+            reason = (message.get("lastError") or "no reason is known").rstrip(".")
+            found.append(f"{name} failed: {reason}. `manydesks queue retry {message['messageId']}` tries it again.")
+        elif message["status"] == "cancelled":
+            found.append(f"{name} was cancelled.")
+        elif message["status"] == "held":
+            found.append(held_sentence(message))
+    for response in _lost(trace):
+        reason = f" ({response['lastError']})" if response.get("lastError") else ""
+        found.append(f"The answer {response['id']} is {response['status']}{reason}: it was not delivered.")
+    return found
+
+
+def setbacks(trace: Mapping[str, Any]) -> list[str]:
+    """Why what still moves has not ended: the last failed attempt of each such message."""
+    return [
+        f"{message['messageId']} to {message['agent']} has failed so far: {message['lastError']}"
+        for message in trace["messages"]
+        if message.get("lastError") and message["status"] in ("pending", "processing")
+    ]
+
+
+def _lost(trace: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for message in trace["messages"]:
+        for response in message["responses"]:
+            if response["status"] in ("dead", "expired", "held"):
+                yield response
+
+
+def held_sentence(message: Mapping[str, Any]) -> str:
+    why = ": ".join(part for part in (message.get("holdReason"), message.get("lastError")) if part).rstrip(".")
+    return f"{message['messageId']} to {message['agent']} is held{f' ({why})' if why else ''}."

@@ -1,0 +1,35 @@
+"""`manydesks`: the root command, and the table of all the others.
+
+A command's module is imported when the command is used, so `manydesks --help` costs click and nothing else.
+"""
+
+from __future__ import annotations
+
+import click
+
+from manydesks import __version__
+from manydesks.cli.root import Entry, Root
+
+#: name → where it lives and its line in `--help`; a test holds each line against the command's own docstring
+COMMANDS = {
+    "up": Entry("manydesks.cli.up:up", "Open the office."),
+    "down": Entry("manydesks.cli.down:down", "Close the office, letting running work finish."),
+    "status": Entry("manydesks.cli.status:status", "Show whether the office is up, and its queue."),
+    "send": Entry("manydesks.cli.send:send", "Send a message to an agent."),
+    "trace": Entry("manydesks.cli.trace:trace", "Show all that followed from one message, as a tree."),
+    "agent": Entry("manydesks.cli.agent:agent", "Add, list and remove agents."),
+    "queue": Entry("manydesks.cli.queue:queue", "Look into the queue, and deal with dead letters."),
+    "events": Entry("manydesks.cli.events:events", "Show what happened, from the ledger."),
+    "pipeline": Entry("manydesks.cli.pipeline:pipeline", "The office's history on Spark."),
+}
+
+
+@click.group(cls=Root, entries=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="manydesks", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Teams of specialised AI agents for a one-person company."""
+
+
+def main() -> None:
+    """The entry point of the installed command; ends the process with the command's exit code."""
+    cli.main(prog_name="manydesks")

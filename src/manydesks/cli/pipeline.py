@@ -1,0 +1,249 @@
+"""`manydesks pipeline`: the history of the office as tables.
+
+Spark and its packages are loaded by the command that needs them, and only once everything cheaper was checked.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from manydesks.cli import exits
+from manydesks.cli.command import Group, pass_invocation
+from manydesks.cli.invocation import Invocation
+from manydesks.cli.output import Column, Output
+from manydesks.cli.quantity import count, moment
+from manydesks.cli.text import one_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from manydesks.settings.model import PipelineSettings
+
+STEP_COLUMNS = (Column("step"), Column("rows", right=True), Column("seconds", right=True))
+TABLE_COLUMNS = (Column("table"), Column("rows", right=True))
+
+
+@click.group(cls=Group)
+def pipeline() -> None:
+    """The office's history on Spark."""
+
+
+@pipeline.command()
+@pass_invocation
+def run(invocation: Invocation) -> None:
+    """Bring the lake up to the ledger.
+
+    Running it twice changes nothing; one that was stopped is taken up where it was.
+    """
+    settings = _settings(invocation)
+    from manydesks.pipeline.sources.ledger import heads
+
+    db, lake, out = invocation.home.office_db, _lake(invocation, settings), invocation.out
+    heads(db)  # no store: said at once, not after Spark has started
+    from manydesks.pipeline.jobs.archive import archive
+
+    begun = invocation.clock.monotonic()
+    with _progress(out) as tell, _spark(invocation, settings, tell) as spark:
+        started = (invocation.clock.monotonic() - begun) / 1000
+        report = archive(db, lake, spark, lambda step, done, total: tell(f"{step}: {done:,} of {total:,}"))
+    # after the commit, and also when nothing was new: an earlier run may have been stopped just before this
+    if report.to_seq:
+        invocation.door.ask("mark_archived", seq=report.to_seq)
+    behind = max(heads(db).events - report.to_seq, 0)
+    steps = [("spark", None, started), *((step.name, step.rows, step.seconds) for step in report.steps)]
+    if out.json:
+        out.value(
+            {
+                "fromSeq": report.from_seq,
+                "toSeq": report.to_seq,
+                "behind": behind,
+                "steps": [{"step": name, "rows": rows, "seconds": seconds} for name, rows, seconds in steps],
+            }
+        )
+        return
+    out.table(
+        STEP_COLUMNS,
+        ((name, None if rows is None else f"{rows:,}", f"{seconds:.1f}") for name, rows, seconds in steps),
+    )
+    out.line(f"The lake reaches event {report.to_seq:,}; {_behind(behind)}.")
+
+
+@pipeline.command()
+@click.argument("sql")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@pass_invocation
+def query(invocation: Invocation, sql: str, as_csv: bool) -> None:
+    """Ask the lake a question in SQL.
+
+    Each table of the lake is there by its name; `manydesks pipeline status` lists them.
+    """
+    out = invocation.out
+    if as_csv and out.json:
+        raise click.UsageError("Only one of --csv and --json can be given.")
+    settings = _settings(invocation)
+    lake = _lake(invocation, settings)
+    from manydesks.domain.errors import PipelineError
+    from manydesks.pipeline.query import query as ask
+    from manydesks.pipeline.tables import present
+
+    if not present(lake):  # said at once, not after Spark has started
+        raise PipelineError(reason=f"the lake {lake} has no tables yet; `manydesks pipeline run` makes them.")
+    with _progress(out) as tell, _spark(invocation, settings, tell) as spark:
+        tell("asking")
+        found = ask(lake, sql, spark)
+    rows = [[_plain(cell) for cell in row] for row in found.rows]
+    if out.json:
+        out.value({"columns": list(found.columns), "rows": rows})
+    elif as_csv:
+        writer = csv.writer(out.stdout, lineterminator="\n")
+        writer.writerow(found.columns)
+        writer.writerows(rows)
+    else:
+        out.table([_column(name, [row[at] for row in rows]) for at, name in enumerate(found.columns)], rows)
+
+
+@pipeline.command()
+@click.option("--check", is_flag=True, help="Compare the lake with the store, row by row; needs Spark.")
+@pass_invocation
+def status(invocation: Invocation, check: bool) -> int:
+    """Show what the lake holds and how far it is behind.
+
+    With --check the exit code is 0 only if lake and store agree on every event that both hold.
+    """
+    settings = _settings(invocation)
+    lake, db, out = _lake(invocation, settings), invocation.home.office_db, invocation.out
+    from manydesks.pipeline import tables
+    from manydesks.pipeline.jobs.runs import latest
+    from manydesks.pipeline.schemas import EVENTS
+    from manydesks.pipeline.sources.ledger import heads
+
+    head = heads(db).events
+    reached = tables.covered(lake, EVENTS, EVENTS.name)
+    behind = max(head - reached, 0)
+    counts = {spec.name: tables.count(lake, spec) for spec in tables.present(lake)}
+    last = latest(lake)
+    found = _reconcile(invocation, settings, lake, reached) if check and reached else None
+    if out.json:
+        agrees = None if found is None else found.agrees
+        told = {"lake": str(lake), "toSeq": reached, "head": head, "behind": behind, "tables": counts}
+        out.value({**told, "lastRun": last and _run_value(last), "agrees": agrees})
+    else:
+        out.line(f"lake      {one_line(str(lake))}")
+        out.line(f"reaches   event {reached:,} of {head:,}; {_behind(behind)}")
+        if last is not None:
+            outcome = out.status("ok") if last["ok"] else f"{out.status('failed')}: {one_line(last['reason'] or '')}"
+            out.line(f"last run  {moment(last['ended_at'])}, {outcome}")
+        if found is not None:
+            words = (
+                f"{count(found.store_rows, 'event')} compared, all alike"
+                if found.agrees
+                else f"{count(found.only_store, 'event')} only in the store, {found.only_lake:,} only in the lake"
+            )
+            out.line(f"check     {words}")
+        if counts:
+            out.table(TABLE_COLUMNS, ((name, f"{rows:,}") for name, rows in counts.items()))
+    return exits.OK if found is None or found.agrees else exits.FAILED
+
+
+def _settings(invocation: Invocation) -> PipelineSettings:
+    """The settings, once it is sure that the pipeline's packages are there."""
+    from manydesks.pipeline.session import require_extra
+    from manydesks.settings.load import load_settings
+
+    require_extra()
+    return load_settings(invocation.home, invocation.environ).pipeline
+
+
+def _lake(invocation: Invocation, settings: PipelineSettings) -> Path:
+    return Path(settings.lake) if settings.lake else invocation.home.lake
+
+
+def _run_value(row: dict[str, Any]) -> dict[str, Any]:
+    names = {"job": "job", "ok": "ok", "reason": "reason", "startedAt": "started_at", "endedAt": "ended_at"}
+    return {key: row[name] for key, name in names.items()}
+
+
+def _column(name: str, cells: list[Any]) -> Column:
+    numbers = bool(cells) and all(isinstance(cell, int | float | None) for cell in cells)
+    return Column(name, right=numbers, flexible=not numbers)
+
+
+def _behind(events: int) -> str:
+    return f"{count(events, 'event')} behind the ledger" if events else "level with the ledger"
+
+
+def _reconcile(invocation: Invocation, settings: PipelineSettings, lake: Path, reached: int) -> Any:
+    from manydesks.pipeline import quality, tables
+    from manydesks.pipeline.schemas import EVENTS
+    from manydesks.pipeline.sources.ledger import VIEWS, oldest, read
+
+    db = invocation.home.office_db
+    first = oldest(db)  # what was pruned is in the lake alone, and right so
+    with _progress(invocation.out) as tell, _spark(invocation, settings, tell) as spark:
+        tell("comparing")
+        archived = tables.read(spark, lake, EVENTS).where(f"seq >= {first}")
+        return quality.reconcile(archived, read(spark, db, VIEWS["export_events"], first - 1, reached))
+
+
+@contextmanager
+def _spark(invocation: Invocation, settings: PipelineSettings, tell: _Tell) -> Iterator[SparkSession]:
+    from manydesks.pipeline.session import SparkOptions, end, session
+
+    home = invocation.home
+    home.prepare()
+    tell("starting Spark")
+    options = SparkOptions(
+        master=settings.master,
+        memory=settings.memory,
+        shuffle_partitions=settings.shuffle_partitions,
+        folder=home.run / "spark",
+        log=home.logs / "spark.log",
+    )
+    spark = session(options)
+    try:
+        yield spark
+    finally:
+        end(spark)
+
+
+class _Tell:
+    """One line on a terminal's stderr, written over and over; nothing anywhere else."""
+
+    def __init__(self, out: Output) -> None:
+        self._stream = out.stderr if out.stderr.isatty() and not out.json else None
+
+    def __call__(self, text: str) -> None:
+        if self._stream is not None:
+            self._stream.write(f"\r\x1b[K{text}")
+            self._stream.flush()
+
+
+@contextmanager
+def _progress(out: Output) -> Iterator[_Tell]:
+    tell = _Tell(out)
+    try:
+        yield tell
+    finally:
+        tell("")
+
+
+def _plain(cell: Any) -> Any:
+    """A cell of Spark as JSON knows it; what it does not know becomes text."""
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return str(cell)
+    if cell is None or isinstance(cell, bool | int | float | str):
+        return cell
+    if hasattr(cell, "asDict"):
+        cell = cell.asDict()
+    if isinstance(cell, dict):
+        return {str(key): _plain(value) for key, value in cell.items()}
+    if isinstance(cell, list | tuple):
+        return [_plain(value) for value in cell]
+    return bytes(cell).hex() if isinstance(cell, bytes | bytearray) else str(cell)

@@ -1,0 +1,117 @@
+"""`manydesks send`: a message to an agent, and with `--wait` all that comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from manydesks.cli import exits
+from manydesks.cli.answers import Answer, Answers, failures, setbacks, settled, verdict
+from manydesks.cli.body import read_body
+from manydesks.cli.command import Command, pass_invocation
+from manydesks.cli.invocation import Invocation
+from manydesks.cli.seconds import timeout_option
+from manydesks.cli.text import one_line
+from manydesks.domain.errors import NotAnswering, UnknownTrace
+from manydesks.domain.ids import new_id
+
+#: a wake-up lost between a look and a wait costs no more than this
+LOOK_AGAIN_SECONDS = 1.0
+
+
+@click.command(cls=Command)
+@click.argument("text")
+@click.option("--to", "to", metavar="AGENT", help="Who gets it, as it is: addresses in the text are not read.")
+@click.option("--wait", is_flag=True, help="Print the answers, hand-offs included, until all have come.")
+@timeout_option(default=60, help="How long --wait waits.")
+@click.option("--priority", type=int, default=0, show_default=True, help="Higher goes first between sessions.")
+@pass_invocation
+def send(invocation: Invocation, text: str, to: str | None, wait: bool, timeout: float, priority: int) -> int:
+    """Send a message to an agent.
+
+    TEXT may name the agents itself: '@coder fix it', '[@a: this] [@b: that]'. A TEXT of - reads standard input.
+
+    Without an office running the message is stored, and answered when the office is up. With --wait the exit code is 0
+    only if everything that followed ended well; it is 124 if the time was over first.
+    """
+    body = read_body(text)
+    # Made before asking: a call repeated after a lost connection names the same message, and cannot store it twice.
+    message_id = new_id("console")
+    accepted = invocation.door.ask("send", text=body, to=to, sender=_sender(), priority=priority, message_id=message_id)
+    out = invocation.out
+    for notice in accepted["notices"]:
+        out.note(notice)
+    office = _office_runs(invocation)
+    if not office and accepted["messages"]:
+        out.note("No office runs; the message is stored and will be answered when it is up.")
+    if wait:
+        return _wait(invocation, accepted, timeout)
+    if out.json:
+        out.value({**_receipt(accepted), "responses": [], "status": "accepted" if office else "stored"})
+        return exits.OK
+    for message in accepted["messages"]:
+        state = "" if message["status"] == "pending" else f" ({one_line(message['status'])})"
+        out.line(f"{one_line(message['messageId'])} → {one_line(message['agent'])}{state}")
+    return exits.OK
+
+
+def _wait(invocation: Invocation, accepted: dict[str, Any], timeout: float) -> int:
+    """Follow the trace until it has settled or the time is over; tell, and return the exit code."""
+    out, reader, clock = invocation.out, invocation.reader, invocation.clock
+    deadline = clock.monotonic() + round(timeout * 1000)
+    answers, told = Answers(), list[Answer]()
+    while True:
+        trace = reader.trace(accepted["traceId"])
+        if trace is None:
+            raise UnknownTrace(trace=accepted["traceId"])
+        for answer in answers.new(trace):
+            told.append(answer)
+            if not out.json and not answer.obituary:
+                out.answer(answer.text, agent=answer.agent if answer.several else None)
+        done = settled(trace)
+        left = deadline - clock.monotonic()
+        if done or left <= 0:
+            break
+        reader.wait(min(left / 1000, LOOK_AGAIN_SECONDS))
+    reasons = failures(trace)
+    if not done:
+        reasons.extend(setbacks(trace))
+        reasons.append(
+            f"{accepted['messageId']} has not ended within {timeout:g} s; "
+            f"`manydesks trace {accepted['messageId']}` shows how it goes on."
+        )
+    if out.json:
+        messages = [
+            {key: m.get(key) for key in ("messageId", "agent", "status", "lastError")} for m in trace["messages"]
+        ]
+        status = verdict(trace) if done else "timeout"
+        responses = [answer.as_json() for answer in told]
+        out.value({**_receipt(accepted), "messages": messages, "responses": responses, "status": status})
+    if reasons:
+        out.error(*reasons)
+    if not done:
+        return exits.TIMED_OUT
+    return exits.OK if verdict(trace) == "completed" else exits.FAILED
+
+
+def _receipt(accepted: dict[str, Any]) -> dict[str, Any]:
+    return {key: accepted[key] for key in ("messageId", "traceId", "messages", "notices")}
+
+
+def _office_runs(invocation: Invocation) -> bool:
+    try:
+        return invocation.door.host() is not None
+    except NotAnswering as error:
+        invocation.out.note(str(error))  # it runs, and the message is stored already: no reason to fail
+        return True
+
+
+def _sender() -> str:
+    """The person's login name; containers may not have one."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "console"

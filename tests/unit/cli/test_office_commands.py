@@ -1,0 +1,137 @@
+"""`up --detach`, `down` and `status`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from manydesks.cli.detach import start, tail, wait_until_ready
+from manydesks.domain.clock import SystemClock
+from manydesks.domain.errors import HomeError, NotAnswering, NotRunning, OfficeError, StoreCorrupt
+
+HANGS = NotAnswering(home="/h", pid=9, seconds=5)
+
+
+class TestStatus:
+    def test_up(self, run, reader, home):
+        reader.counts |= {"pending": 1200, "dead": 2}
+        result = run("status")
+        assert result.exit_code == 0
+        assert result.stdout.splitlines() == [
+            "office  up  (process 4242, version 0.1.0, for 1 min 5 s)",
+            f"home    {home.path}",
+            "queue   1,200 pending, 0 processing, 0 held, 2 dead, 0 outgoing",
+        ]
+
+    def test_down(self, run, door):
+        door.running = None
+        result = run("status")
+        assert result.exit_code == 1
+        assert result.stdout.startswith("office  down\n")
+        assert "queue " in result.stdout
+
+    def test_hanging(self, run, door):
+        door.running = HANGS
+        result = run("status", "--json")
+        assert result.exit_code == 1
+        shown = json.loads(result.stdout)
+        assert (shown["status"], shown["host"], shown["queue"]["pending"]) == ("not_answering", None, 0)
+        assert "does not answer" in json.loads(result.stderr)["notice"]
+
+    def test_a_home_that_was_never_used(self, run, door):
+        door.running = None
+        door.the_reader = HomeError(home="/h", reason="it does not exist.")
+        result = run("status", "--json")
+        assert (result.exit_code, json.loads(result.stdout)["queue"]) == (1, None)
+
+    def test_an_office_whose_store_is_damaged_is_not_well(self, run, door):
+        door.the_reader = StoreCorrupt(path="/x", reason="malformed")
+        result = run("status")
+        assert (result.exit_code, result.stdout) == (1, "")
+
+    def test_another_version_is_said(self, run, door):
+        door.running["version"] = "0.0.9"
+        assert "version 0.0.9, this command is 0.1.0" in run("status").stdout
+
+
+class TestDown:
+    def test_it_stops(self, run, door):
+        result = run("down", "--timeout", "7")
+        assert (result.exit_code, result.stdout) == (0, "The office is down.\n")
+        assert door.asked == [("stop", {"timeout": 7.0})]
+
+    def test_nothing_to_stop(self, run, door):
+        door.running = None
+        result = run("down")
+        assert (result.exit_code, result.stderr, door.asked) == (0, "manydesks: No office was running.\n", [])
+
+    def test_one_that_hangs_is_stopped_too(self, run, door):
+        door.running = HANGS
+        assert run("down", "--json").stdout == '{"stopped": true}\n'
+        assert door.asked
+
+    def test_one_that_ended_by_itself(self, run, door):
+        door.stops = NotRunning(home="/h")
+        assert run("down").exit_code == 0
+
+    def test_one_that_does_not_end(self, run, door):
+        door.stops = False
+        result = run("down")
+        assert result.exit_code == 1
+        assert "has not ended within 30 s" in result.stderr
+
+
+class TestDetach:
+    @pytest.fixture
+    def launch(self, tmp_path):
+        children = []
+
+        def launch(code: str) -> subprocess.Popen[bytes]:
+            children.append(start([sys.executable, "-c", code], log=tmp_path / "host.log"))
+            return children[-1]
+
+        yield launch
+        for child in children:
+            child.kill()
+            child.wait()
+
+    def wait(self, child, tmp_path, ready, limit=30.0):
+        wait_until_ready(child, ready=ready, log=tmp_path / "host.log", clock=SystemClock(), limit=limit)
+
+    def test_it_waits_until_the_child_is_ready(self, launch, tmp_path):
+        log = tmp_path / "host.log"
+        child = launch("import os, signal; print(os.getsid(0), flush=True); signal.pause()")
+        self.wait(child, tmp_path, lambda: log.read_text().endswith("\n"))
+        assert int(log.read_text()) == child.pid  # a session of its own
+        assert log.stat().st_mode & 0o777 == 0o600
+
+    def test_a_child_that_dies(self, launch, tmp_path):
+        (tmp_path / "host.log").write_text("of an earlier start\n")
+        child = launch("import sys; print('no room'); sys.exit('why: it is full')")
+        with pytest.raises(OfficeError, match=r"it ended with exit code 1 before it answered"):
+            self.wait(child, tmp_path, lambda: False)
+        assert sorted(tail(tmp_path / "host.log", since=20)) == ["no room", "why: it is full"]
+
+    def test_a_child_that_is_killed(self, launch, tmp_path):
+        child = launch("import os; os.kill(os.getpid(), 9)")
+        with pytest.raises(OfficeError, match=r"was killed by signal 9"):
+            self.wait(child, tmp_path, lambda: False)
+
+    def test_a_child_that_is_late_is_left_alone(self, launch, tmp_path):
+        child = launch("import signal; signal.pause()")
+        with pytest.raises(OfficeError, match=rf"process {child.pid}\) but does not answer after 0.2 s"):
+            self.wait(child, tmp_path, lambda: False, limit=0.2)
+        assert child.poll() is None
+
+    def test_a_long_log_shows_its_end(self, tmp_path):
+        log = tmp_path / "host.log"
+        log.write_text("".join(f"line {n}\n" for n in range(100_000)))
+        assert tail(log, since=0) == [f"line {n}" for n in range(99_990, 100_000)]
+
+    def test_an_office_that_runs_already(self, run, home):
+        result = run("up", "--detach")
+        assert result.exit_code == 1
+        assert f"An office already runs on {home.path} (process 4242)" in result.stderr
