@@ -1,0 +1,43 @@
+"""What Spark says when it fails, as one sentence for a person."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
+from manydesks.domain.errors import PipelineError
+
+#: what a call into Spark raises; the last one when its Java is gone
+SPARK_FAILURES: Final = (PySparkException, Py4JError, ConnectionError)
+
+#: an error class in brackets, the SQL state, the place in the text and the plan: for a log, not for a person
+_NOISE = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+\.?|\s*[;(]\s*line \d+,? pos \d+\)?[;.]?\s*$|;\s*$")
+
+
+@contextmanager
+def in_one_sentence(what: str) -> Iterator[None]:
+    """What Spark raises inside becomes a `PipelineError` that begins with `what`."""
+    try:
+        yield
+    except SPARK_FAILURES as error:
+        raise PipelineError(reason=f"{what}: {sentence(error)}") from error
+
+
+def sentence(error: BaseException) -> str:
+    """The first line that says something, without Java's stack trace, ended by a full stop."""
+    if isinstance(error, Py4JNetworkError | ConnectionError):
+        return "Spark's Java has ended, perhaps for want of memory."
+    said = str(error)
+    java = getattr(error, "java_exception", None)
+    if java is not None:
+        said = str(java.getMessage() or java.toString())
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    first = lines[0] if lines else type(error).__name__
+    while (shorter := _NOISE.sub("", first).strip()) != first:
+        first = shorter
+    return first if first.endswith(("!", "?")) else first.rstrip(".") + "."

@@ -1,0 +1,1 @@
+"""Named jobs over the lake, each incremental and idempotent: running one twice changes nothing."""

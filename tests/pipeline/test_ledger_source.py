@@ -1,0 +1,109 @@
+"""Reading the store's views, without and with Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from manydesks.pipeline.sources import ledger as source
+from manydesks.pipeline.sources.ledger import VIEWS, Heads, LedgerSource, Window, heads, read_view, windows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+EVENTS = VIEWS["export_events"]
+BODIES = VIEWS["export_bodies"]
+
+
+def rows(batches: Any) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+@given(after=st.integers(0, 500), length=st.integers(0, 500), size=st.integers(1, 200))
+def test_windows_cover_the_range_once(after: int, length: int, size: int) -> None:
+    cut = windows(after, after + length, size)
+    assert [key for one in cut for key in range(one.first, one.last + 1)] == list(range(after + 1, after + length + 1))
+    assert all(one.last - one.first < size for one in cut)
+
+
+@pytest.mark.parametrize("adbc", [True, False])
+def test_both_engines_read_the_same_rows(ledger: Any, adbc: bool) -> None:
+    ledger.add(300)
+    assert rows(read_view(ledger.path, EVENTS, Window(1, 300), adbc=adbc)) == ledger.events()
+    assert rows(read_view(ledger.path, BODIES, Window(1, 100), adbc=adbc)) == ledger.bodies()
+    assert rows(read_view(ledger.path, EVENTS, Window(101, 150), adbc=adbc)) == ledger.events()[100:150]
+    assert rows(read_view(ledger.path, EVENTS, Window(301, 400), adbc=adbc)) == []
+
+
+@pytest.mark.parametrize("adbc", [True, False])
+def test_a_batch_of_nulls_before_text(ledger: Any, adbc: bool) -> None:
+    ledger.add(EVENTS.batch_rows + 5, trace=None, agent=None)
+    ledger.add(5, trace="tr_1", agent="coder")
+    found = list(read_view(ledger.path, EVENTS, Window(1, EVENTS.batch_rows + 10), adbc=adbc))
+    assert rows(found) == ledger.events()
+    assert len({str(batch.schema) for batch in found}) == 1
+
+
+def test_whole_numbers_keep_all_64_bits(ledger: Any) -> None:
+    ledger.add(1, at=2**63 - 1)
+    ledger.add(1, at=-(2**63))
+    assert rows(read_view(ledger.path, EVENTS, Window(1, 2))) == ledger.events()
+
+
+def test_the_standard_library_goes_on_where_adbc_failed(ledger: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger.add(100)
+
+    def fails_half_way(path: Path, view: source.View, window: Window) -> Any:
+        yield from source._read_sqlite3(path, view, Window(1, 60))
+        raise pa.ArrowInvalid("the type changed")
+
+    monkeypatch.setattr(source, "_read_adbc", fails_half_way)
+    assert rows(read_view(ledger.path, EVENTS, Window(1, 100))) == ledger.events()
+
+
+def test_the_ends_of_the_views(ledger: Any) -> None:
+    assert heads(ledger.path) == Heads(events=0, bodies=0)
+    ledger.add(10)
+    assert heads(ledger.path) == Heads(events=10, bodies=3)
+
+
+def test_a_reader_sees_what_a_live_writer_has_not_checkpointed(ledger: Any) -> None:
+    import sqlite3
+
+    writer = sqlite3.connect(ledger.path)
+    try:
+        writer.execute("pragma wal_autocheckpoint = 0")
+        ledger.add(5)
+        writer.execute("insert into events (seq, at, kind, data) values (6, 1, 'message_dead', '{}')")
+        writer.commit()
+        writer.execute("insert into events (seq, at, kind, data) values (7, 1, 'message_dead', '{}')")
+        assert heads(ledger.path).events == 6  # and does not wait for the open transaction
+        assert len(rows(read_view(ledger.path, EVENTS, Window(1, 7)))) == 6
+        writer.rollback()
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("adbc", ["true", "false"])
+def test_spark_reads_a_partition_per_window(ledger: Any, spark: SparkSession, adbc: str) -> None:
+    ledger.add(100)
+    spark.dataSource.register(LedgerSource)
+    options = {"path": str(ledger.path), "view": "export_events", "after": "10", "upto": "95", "window": "20"}
+    frame = spark.read.format("manydesks_ledger").options(adbc=adbc, **options).load()
+    assert frame.rdd.getNumPartitions() == 5
+    assert sorted(map(tuple, frame.collect())) == ledger.events()[10:95]
+
+
+def test_an_empty_range_is_an_empty_frame(ledger: Any, spark: SparkSession) -> None:
+    ledger.add(10)
+    assert source.read(spark, ledger.path, EVENTS, 10, 10).collect() == []

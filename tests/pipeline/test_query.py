@@ -1,0 +1,83 @@
+"""SQL over the lake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+
+from manydesks.domain.errors import PipelineError
+from manydesks.pipeline.jobs.archive import archive
+from manydesks.pipeline.query import query
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def filled(ledger: Any, lake: Path, spark: SparkSession) -> Path:
+    ledger.add(6, kind="message_dead")
+    ledger.add(4, kind="agent_added")
+    archive(ledger.path, lake, spark, lambda *_: None)
+    return lake
+
+
+def test_the_tables_are_views(filled: Path, spark: SparkSession) -> None:
+    found = query(filled, "select kind, count(*) as n from events group by kind order by n desc", spark)
+    assert found.columns == ("kind", "n")
+    assert found.rows == (("message_dead", 6), ("agent_added", 4))
+    joined = query(filled, "select count(*) from events e join bodies b on b.id = e.body; ", spark)
+    assert joined.rows == ((3,),)
+    assert query(filled, "with one as (select * from pipeline_runs) select job from one -- end", spark).rows == (
+        ("archive",),
+    )
+
+
+def test_a_query_sees_the_newest_snapshot(filled: Path, ledger: Any, spark: SparkSession) -> None:
+    assert query(filled, "select max(seq) from events", spark).rows == ((10,),)
+    ledger.add(1)
+    archive(ledger.path, filled, spark, lambda *_: None)
+    assert query(filled, "select max(seq) from events", spark).rows == ((11,),)
+
+
+def test_empty_tables_can_be_asked(ledger: Any, lake: Path, spark: SparkSession) -> None:
+    archive(ledger.path, lake, spark, lambda *_: None)
+    assert query(lake, "select * from events", spark).rows == ()
+
+
+@pytest.mark.parametrize(
+    ("sql", "sentence"),
+    [
+        ("select * from evnts", "has no table 'evnts'; it has events, bodies, pipeline_runs."),
+        ("select nope from events", "`nope` cannot be resolved"),
+        ("select count( from events", "not a query that Spark understands: Syntax error"),
+        ("select 1/0", "the query failed: Division by zero"),
+        ("", "only queries can be run"),
+        ("drop view events", "only queries can be run"),
+        ("insert overwrite directory '{tmp}/out' select 1", "only queries can be run"),
+        ("with one as (select 1) insert into events select * from one", "Syntax error at or near 'insert'"),
+        ("select 1; drop view events", "Syntax error"),
+    ],
+)
+def test_what_cannot_be_run_is_one_sentence(
+    filled: Path, spark: SparkSession, capfd: pytest.CaptureFixture[str], tmp_path: Path, sql: str, sentence: str
+) -> None:
+    with pytest.raises(PipelineError) as refused:
+        query(filled, sql.replace("{tmp}", str(tmp_path)), spark)
+    said = str(refused.value)
+    assert sentence in said
+    assert "\n" not in said
+    assert "SQLSTATE" not in said
+    assert not (tmp_path / "out").exists()
+    assert capfd.readouterr() == ("", "")
+    assert query(filled, "select count(*) from events", spark).rows == ((10,),)
+
+
+def test_no_lake_is_one_sentence(lake: Path, spark: SparkSession) -> None:
+    with pytest.raises(PipelineError, match="has no tables yet"):
+        query(lake, "select 1", spark)
