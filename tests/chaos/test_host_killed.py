@@ -103,6 +103,9 @@ def survive(home: Path, *, kills: int, seed: int) -> OfficeProcess:
 
 def answered_once(reader, accepted: list[str]) -> None:
     assert len(set(accepted)) == len(accepted)
+    recovered = sum(event["data"]["recovered"] for event in reader.events(0, 10_000, kinds=["processor_start"]))
+    assert recovered > 0, "no kill met work under way"
+    assert len(reader.dead()) <= recovered
     for message_id in accepted:
         message = reader.message(message_id)
         assert message is not None, f"{message_id} was accepted and is gone"

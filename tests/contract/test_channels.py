@@ -7,6 +7,7 @@ import io
 import random
 import re
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manydesks.channels.base import Channel, DeliveryFailed, Receipt
-from manydesks.channels.console import Console
+from manydesks.channels.console import BACKLOG, Console, Screen
 from manydesks.domain.envelope import Incoming, Parcel
 from manydesks.domain.failure import Failure, FailureClass, RetryPolicy
 from manydesks.domain.loopguard import Limits
@@ -110,8 +111,42 @@ class ClosedTerminal(io.StringIO):
 
 async def test_an_answer_is_delivered_when_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", ClosedTerminal())
-    assert (await Console().send(parcel())).id == "console:1"
-    assert (await Console().send(parcel(2))).id == "console:2"
+    screen = Screen()
+    assert (await Console(screen.show).send(parcel())).id == "console:1"
+    assert (await Console(screen.show).send(parcel(2))).id == "console:2"
+    screen.close(10)
+
+
+class StoppedTerminal(io.StringIO):
+    """Ctrl-S: whoever prints waits until somebody presses Ctrl-Q."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.goes_on = threading.Event()
+
+    def write(self, text: str) -> int:
+        self.goes_on.wait(60)
+        return super().write(text)
+
+
+async def test_a_terminal_that_stands_still_delays_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = StoppedTerminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    screen = Screen()
+    console = Console(screen.show)
+    for number in range(BACKLOG + 50):
+        assert (await console.send(parcel(number, text=f"line {number}"))).id == f"console:{number}"
+    assert terminal.getvalue() == ""
+    terminal.goes_on.set()
+    screen.close(10)
+    assert "line 0\n" in terminal.getvalue()
+
+
+async def test_a_log_keeps_no_texts() -> None:
+    shown: list[str] = []
+    await Console(shown.append, texts=False).send(parcel(text="a secret"))
+    assert "secret" not in shown[0]
+    assert "8 characters" in shown[0]
 
 
 async def test_a_terminal_that_cannot_write_a_character_still_gets_the_answer(
@@ -119,7 +154,9 @@ async def test_a_terminal_that_cannot_write_a_character_still_gets_the_answer(
 ) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
-    assert (await Console().send(parcel(text="größer"))).id == "console:1"
+    screen = Screen()
+    assert (await Console(screen.show).send(parcel(text="größer"))).id == "console:1"
+    screen.close(10)
     assert b"gr" in raw.getvalue()
 
 

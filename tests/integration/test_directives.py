@@ -191,3 +191,13 @@ def test_two_agents_that_answer_each_other_for_ever_are_stopped(office: OfficePr
     assert held["holdReason"] == "loop_guard"
     assert [message["agent"] for message in trace["messages"]] == ["assistant", "ben"] * 7
     assert shell.value("queue", "status")["held"] == 1
+
+    # a person may let it go on: one more step, which is held again, and that one is given up
+    (letter,) = shell.value("queue", "held")
+    assert (letter["messageId"], letter["reason"]) == (held["messageId"], "loop_guard")
+    shell.said("queue", "release", letter["messageId"])
+    office.until(lambda reader: reader.message(letter["messageId"])["status"] == "completed")
+    (last,) = shell.value("queue", "held")
+    shell.said("queue", "drop", last["messageId"], "--yes")
+    assert shell.value("queue", "held") == []
+    shell.said("agent", "remove", "ben", "--yes")

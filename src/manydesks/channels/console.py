@@ -1,7 +1,8 @@
 """The console: the terminal that the office runs in, and commands that wait for an answer.
 
 A command that waits reads the response from the store; delivery tells it, through the ledger, that it may. What is
-printed here is for the person who watches the office, so a line printed twice after a crash does no harm.
+printed here is for the person who watches the office, so a line printed twice after a crash does no harm, and one that
+nobody can read does not matter.
 """
 
 from __future__ import annotations
@@ -9,22 +10,49 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 from collections.abc import Callable
+from queue import Full, Queue
 from typing import Literal
 
 from manydesks.channels.base import Receipt
 from manydesks.domain.envelope import Parcel
 
+#: lines that a stopped terminal (Ctrl-S, a pipe that nobody reads) may leave behind; more are not printed
+BACKLOG = 1000
 
-def show(line: str) -> None:
-    """Print for whoever watches the office. That nobody does any more is no failure: the answer itself is stored."""
+
+class Screen:
+    """Prints from a thread of its own: a terminal that stands still must not make the office do so."""
+
+    def __init__(self) -> None:
+        self._lines: Queue[str | None] = Queue(BACKLOG)
+        self._thread = threading.Thread(target=self._work, name="screen", daemon=True)
+        self._thread.start()
+
+    def show(self, line: str) -> None:
+        with contextlib.suppress(Full):
+            self._lines.put_nowait(line)
+
+    def close(self, seconds: float = 1.0) -> None:
+        """Print what is left, as far as the terminal takes it."""
+        with contextlib.suppress(Full):
+            self._lines.put_nowait(None)
+        self._thread.join(seconds)
+
+    def _work(self) -> None:
+        while (line := self._lines.get()) is not None:
+            _print(line)
+
+
+def _print(line: str) -> None:
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         # a terminal that cannot hold a character gets its number instead
         print(line.encode(encoding, "backslashreplace").decode(encoding), flush=True)
-    except OSError:
+    except (OSError, ValueError):
         # a closed terminal, a full disk under the log: from now on nothing is printed, also at the interpreter's end
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, sys.stdout.fileno())
             os.close(nothing)
@@ -34,10 +62,13 @@ class Console:
     name = "console"
     cut_off: Literal["resend", "ask"] = "resend"
 
-    def __init__(self, show: Callable[[str], None] = show) -> None:
+    def __init__(self, show: Callable[[str], None], *, texts: bool = True) -> None:
         self._show = show
+        #: False: only that there was an answer; a log file must not keep what was said
+        self._texts = texts
 
     async def send(self, parcel: Parcel) -> Receipt:
-        line = f"{parcel.agent} → {parcel.sender}: {parcel.text}"
+        said = parcel.text if self._texts else f"answered {parcel.message_id} ({len(parcel.text)} characters)"
+        line = f"{parcel.agent} → {parcel.sender}: {said}"
         self._show("".join(c if c.isprintable() or c in "\n\t" else "�" for c in line))
         return Receipt(id=f"console:{parcel.id}")

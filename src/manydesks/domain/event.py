@@ -32,6 +32,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     "agent_routed": _kind("an address was resolved", "by team"),
     "message_held": _kind("a message left its lane, or never entered it", "reason detail"),
+    "message_released": _kind("a held message entered its lane", "actor"),
     "message_received": _kind("a message was claimed", "fence attempt batch queue_ms"),
     "chain_step_start": _kind("an agent begins a run", "provider model attempt"),
     "chain_step_done": _kind("a run has ended", "outcome reason duration_ms attempt"),

@@ -30,6 +30,7 @@ class Clerk:
             "agent_add": self.agent_add,
             "agent_remove": self.agent_remove,
             "retry": self.retry,
+            "release": self.release,
             "drop": self.drop,
             "mark_archived": self.mark_archived,
         }
@@ -118,6 +119,11 @@ class Clerk:
         _strings(id=id)
         _strings_if_given(text=text)
         await self._store.retry(id, text, message_bytes=self._settings.limits.message_bytes)
+        return {"messageId": id, "status": "pending"}
+
+    async def release(self, *, id: str) -> dict[str, Any]:
+        _strings(id=id)
+        await self._store.release_held(id)
         return {"messageId": id, "status": "pending"}
 
     async def drop(self, *, id: str) -> dict[str, Any]:

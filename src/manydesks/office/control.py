@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -25,12 +26,14 @@ class Control:
         self._act = act
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
+        self._ours = 0
 
     async def start(self) -> None:
         # we hold the office's lock: whatever lies here was left by a host that died
         self._path.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._accept, path=str(self._path), limit=LINE_BYTES)
         self._path.chmod(0o600)
+        self._ours = self._path.stat().st_ino
 
     async def stop(self) -> None:
         if self._server is not None:
@@ -38,7 +41,10 @@ class Control:
             for task in tuple(self._open):
                 task.cancel()
             await asyncio.gather(*self._open, return_exceptions=True)
-            self._path.unlink(missing_ok=True)
+            # it may be another's by now, if somebody deleted ours
+            with contextlib.suppress(FileNotFoundError):
+                if self._path.stat().st_ino == self._ours:
+                    self._path.unlink()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -51,6 +57,9 @@ class Control:
                 await writer.drain()
         except ConnectionError:
             log.info("A command left before its answer", extra={"action": "command_left"})
+        except asyncio.CancelledError:
+            # the office closes; this task has no caller that would have to know
+            log.info("A command was left without an answer", extra={"action": "command_cut_off"})
         finally:
             self._open.discard(task)
             writer.close()

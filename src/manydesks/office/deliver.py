@@ -44,13 +44,18 @@ class Deliverer:
             for parcel in parcels:
                 task = asyncio.create_task(self._send(parcel))
                 self._sendings.add(task)
-                task.add_done_callback(self._sendings.discard)
+                task.add_done_callback(self._done)
 
     async def drain(self, seconds: float) -> None:
         """Wait for the sendings that are under way; what is cut off is for the next start to settle."""
         self._stopping = True
         if self._sendings:
             await asyncio.wait(self._sendings, timeout=seconds)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._sendings.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("A delivery could not be settled", exc_info=error, extra={"action": "delivery_failed"})
 
     async def _send(self, parcel: Parcel) -> None:
         channel = self._channels[parcel.channel]

@@ -13,7 +13,7 @@ from manydesks.desk.base import Bells, Desk, Seat
 from manydesks.desk.inprocess import InProcessDesk
 from manydesks.domain.clock import Clock
 from manydesks.domain.envelope import Claimed, Work
-from manydesks.domain.errors import BadInput, MailboxError
+from manydesks.domain.errors import BadInput, MailboxError, StoreError
 from manydesks.domain.failure import Failure, FailureClass
 from manydesks.domain.mail import Inbound
 from manydesks.office.patience import until_stored
@@ -98,9 +98,15 @@ class Dispatcher:
         for session, place in self._places.items():
             await place.desk.stop()
             claimed = place.claimed
-            if claimed is not None:
+            if claimed is None:
+                continue
+            try:
                 await self._take_all(session, place)
                 await self._store.run_released(session, claimed.fence, "the office stopped")
+            except StoreError as error:
+                # it stays claimed, and the next start takes it up; that counts as an attempt
+                log.error("A run could not be given back: %s", error, extra={"action": "release_failed"})
+            else:
                 # or the next runner would find it, and do it under a claim that is over
                 await self._withdraw(place, claimed.fence)
         for task in tuple(self._tasks):

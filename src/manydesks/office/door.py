@@ -69,7 +69,12 @@ class Door:
 
     def stop(self, timeout: float) -> bool:
         """End the running office and wait for it. False: it still runs when the time is over."""
-        pid = running_host(self._home)
+        try:
+            # its own word first: what is written in the lock may be, for an instant, the number of the host before it
+            host = self.host()
+            pid = host["pid"] if host is not None else None
+        except NotAnswering:
+            pid = running_host(self._home)
         if not pid:
             raise NotRunning(home=self._home.path)
         os.kill(pid, signal.SIGTERM)
@@ -96,9 +101,10 @@ class Door:
                 with line.makefile("rb") as answers:
                     answer = answers.readline()
             except TimeoutError:
+                look = f"`manydesks trace {args['message_id']}`" if verb == "send" else "look"
                 raise NotAnswering(
                     f"The office on {self._home.path} (process {pid}) did not answer within {ANSWER_SECONDS:g} s; "
-                    "it may still do what it was asked, so look before you ask again."
+                    f"it may still do what it was asked: {look} before you ask again."
                 ) from None
             except BrokenPipeError:
                 raise ConnectionResetError from None

@@ -8,18 +8,20 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from manydesks import __version__
 from manydesks.channels.base import Channel
-from manydesks.channels.console import Console, show
+from manydesks.channels.console import Console, Screen
 from manydesks.domain.clock import Clock, SystemClock
 from manydesks.domain.errors import BadInput, StoreError
 from manydesks.office.clerk import Clerk
 from manydesks.office.control import Control
 from manydesks.office.deliver import Deliverer
 from manydesks.office.dispatch import Dispatcher
-from manydesks.office.lock import host_locks
+from manydesks.office.ground import Ground
+from manydesks.office.lock import HOST_LOCK, WRITE_LOCK, host_locks
 from manydesks.office.recovery import recover
 from manydesks.office.rules import rules
 from manydesks.office.threads import MailboxThreads
@@ -37,8 +39,11 @@ log = logging.getLogger(__name__)
 LOOK_AGAIN_SECONDS = 1.0
 
 
-def run_host(home: Home) -> int:
-    """Open the office and stay until told to stop; the exit code."""
+def run_host(home: Home, *, announce: Callable[[dict[str, Any]], None] | None = None) -> int:
+    """Open the office and stay until told to stop; the exit code.
+
+    `announce` is told once, when the office is open; without it the office prints what a person would like to see.
+    """
     # whatever SQLite, a desk or a library makes here without a thought is the owner's alone
     os.umask(0o077)
     home.prepare()
@@ -49,14 +54,21 @@ def run_host(home: Home) -> int:
         stream=sys.stderr,
     )
     with host_locks(home):
-        asyncio.run(Host(home, settings).run())
+        asyncio.run(Host(home, settings, announce=announce).run())
     return 0
 
 
 class Host:
     """Starts in the order of recovery, stops in the order of a good evening."""
 
-    def __init__(self, home: Home, settings: Settings, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        home: Home,
+        settings: Settings,
+        clock: Clock | None = None,
+        *,
+        announce: Callable[[dict[str, Any]], None] | None = None,
+    ) -> None:
         self._home = home
         self._settings = settings
         self._clock = clock or SystemClock()
@@ -66,6 +78,8 @@ class Host:
         self._told = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._clerk: Clerk | None = None
+        self._announce = announce
+        self._screen = Screen() if announce is None else None
 
     async def run(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -80,13 +94,16 @@ class Host:
         threads = MailboxThreads()
         try:
             await self._open(store, threads)
+            self._show("The office is closed.")
         finally:
             store.close()
             threads.close()
             self._bell.close()
+            if self._screen is not None:
+                self._screen.close()
 
     async def _open(self, store: Store, threads: MailboxThreads) -> None:
-        channels: dict[str, Channel] = {"console": Console()}
+        channels: dict[str, Channel] = {"console": Console(self._show, texts=sys.stdout.isatty())}
         rule_of = {name: channel.cut_off for name, channel in channels.items()}
         recovered = await recover(store, self._home, threads, rules(self._settings), rule_of)
         self._clerk = Clerk(store, self._home, self._settings)
@@ -96,7 +113,9 @@ class Host:
         deliverer = Deliverer(store, channels, self._settings)
         control = Control(self._home.socket(SOCKET), self._act)
         await control.start()
-        show(f"The office is open: {self._home.path} (process {os.getpid()}). Ctrl-C closes it.")
+        self._show(f"The office is open: {self._home.path} (process {os.getpid()}). Ctrl-C closes it.")
+        if self._announce is not None:
+            self._announce({"pid": os.getpid(), "home": str(self._home.path)})
         try:
             await self._work(store, dispatcher, deliverer)
         finally:
@@ -105,16 +124,19 @@ class Host:
             await deliverer.pump()
             await deliverer.drain(self._settings.delivery.timeout_seconds)
             await store.note("processor_stop", version=__version__, incarnation=store.worker)
-        show("The office is closed.")
 
     async def _work(self, store: Store, dispatcher: Dispatcher, deliverer: Deliverer) -> None:
         """Until told to stop: after every commit, and at every timer, begin what can begin."""
-        extended = self._clock.monotonic()
+        extended = looked = self._clock.monotonic()
+        ground = Ground(self._home.run / HOST_LOCK, self._home.run / WRITE_LOCK, self._home.office_db)
         told = asyncio.create_task(self._told.wait())
         try:
             while not told.done():
                 self._changed.clear()
                 changed = asyncio.create_task(self._changed.wait())
+                if self._clock.monotonic() - looked > LOOK_AGAIN_SECONDS * 1000:
+                    ground.check()
+                    looked = self._clock.monotonic()
                 try:
                     await dispatcher.pump()
                     await deliverer.pump()
@@ -136,6 +158,10 @@ class Host:
         if due is None:
             return LOOK_AGAIN_SECONDS
         return min(LOOK_AGAIN_SECONDS, max(0.001, (due - self._clock.now()) / 1000))
+
+    def _show(self, line: str) -> None:
+        if self._screen is not None:
+            self._screen.show(line)
 
     def _committed(self) -> None:
         """From the writer's thread, after each commit."""

@@ -21,6 +21,9 @@ WAIT_SECONDS = 5.0
 
 RETRY_SECONDS = 0.01
 
+HOST_LOCK = "host.lock"
+WRITE_LOCK = "office.lock"
+
 
 class KernelLock:
     """One lock file; not for use by several threads."""
@@ -69,7 +72,7 @@ def running_host(home: Home) -> int | None:
     """The process id of the host that runs or starts (0: it has not signed yet); None: there is none."""
     if not home.run.is_dir():
         return None
-    lock = KernelLock(home, "host.lock")
+    lock = KernelLock(home, HOST_LOCK)
     if lock.take(shared=True):
         lock.drop()
         return None
@@ -79,7 +82,7 @@ def running_host(home: Home) -> int | None:
 @contextlib.contextmanager
 def host_locks(home: Home) -> Iterator[None]:
     """Both locks, for a host. AlreadyRunning: another one has them."""
-    host = KernelLock(home, "host.lock")
+    host = KernelLock(home, HOST_LOCK)
     while not host.take():
         # a command that only looked holds it, shared, for microseconds; a host for its life
         if (pid := running_host(home)) is not None:
@@ -98,7 +101,7 @@ def write_lock(home: Home, *, gives_way: bool = False) -> Iterator[bool]:
 
     `gives_way`: False, without the right, as soon as a host runs, which keeps the lock for its life.
     """
-    lock = KernelLock(home, "office.lock")
+    lock = KernelLock(home, WRITE_LOCK)
     deadline = time.monotonic() + WAIT_SECONDS
     while not lock.take():
         if gives_way and running_host(home) is not None:

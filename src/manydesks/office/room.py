@@ -23,7 +23,11 @@ class DiskRoom:
         self._enough = True
 
     def enough(self) -> bool:
-        disk = os.statvfs(self._folder)
+        try:
+            disk = os.statvfs(self._folder)
+        except OSError:
+            # it was deleted, or its disk fails: the first one makes it anew, the second is told to whoever writes there
+            return True
         enough = disk.f_bavail * disk.f_frsize >= NEEDED_BYTES
         if enough != self._enough:
             self._enough = enough

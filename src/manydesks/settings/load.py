@@ -16,8 +16,10 @@ from manydesks.settings.problems import Problem, check, nearest, refusal
 
 PREFIX = "MANYDESKS_"
 HOME = "MANYDESKS_HOME"
-#: beginnings of variables that are no settings: secrets, the command line's own, and what tests keep for themselves
-NO_SETTINGS = ("MANYDESKS_SECRET_", "MANYDESKS_DEBUG", "MANYDESKS_TEST")
+#: the command line's own: shows the stack trace of an internal error
+DEBUG = "MANYDESKS_DEBUG"
+#: beginnings of variables that are no settings: secrets, and what tests keep for themselves
+NO_SETTINGS = ("MANYDESKS_SECRET_", "MANYDESKS_TEST_")
 
 
 def load_settings(home: Home, environ: Mapping[str, str] = os.environ) -> Settings:
@@ -77,7 +79,7 @@ def _overrides(environ: Mapping[str, str]) -> tuple[dict[tuple[str, str], Any], 
     values: dict[tuple[str, str], Any] = {}
     problems: list[Problem] = []
     for name in sorted(environ):
-        if not name.startswith(PREFIX) or name == HOME or name.startswith(NO_SETTINGS):
+        if not name.startswith(PREFIX) or name in (HOME, DEBUG) or name.startswith(NO_SETTINGS):
             continue
         if name not in known:
             problems.append(Problem(key=(name,), words=_unknown_variable(name, known)))

@@ -72,7 +72,10 @@ def remove_agent(tx: Transaction, id: str, *, actor: str = "owner") -> dict[str,
     """The agent leaves; its workspace and history stay. Refused while it has work."""
     before = get_agent(tx, id)
     if waiting := unfinished(tx, id):
-        raise BadInput(f"The agent '{id}' still has {waiting} messages to answer; wait until it has.")
+        raise BadInput(
+            f"The agent '{id}' still has {waiting} {'message' if waiting == 1 else 'messages'} pending, running or "
+            "held; wait for them, or drop the held ones."
+        )
     led = tx.one("select id from teams where leader = ?", (id,))
     if led is not None:
         raise BadInput(f"The agent '{id}' leads the team '{led[0]}'; give it another leader first.")

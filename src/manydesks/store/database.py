@@ -69,12 +69,20 @@ def open_reader(path: Path) -> apsw.Connection:
     if not path.exists():
         raise StoreError(f"There is no store at {path}; `manydesks up` makes it.")
     with named_errors(path):
-        uri = f"file:{_uri_path(path)}?mode=ro"
+        # on a read-only disk nobody can write, and a reader cannot make the -shm it would need: nothing to watch for
+        frozen = not os.access(path.parent, os.W_OK) and not _has_log(path)
+        uri = f"file:{_uri_path(path)}?{'immutable=1' if frozen else 'mode=ro'}"
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         db = apsw.Connection(uri, flags=flags, statementcachesize=CACHED_STATEMENTS)
         db.set_busy_timeout(int(BUSY_SECONDS * 1000))
         db.execute("pragma query_only = on")
     return db
+
+
+def _has_log(path: Path) -> bool:
+    """Whether commits wait in the -wal file: an immutable reader would not see them."""
+    log = path.with_name(path.name + "-wal")
+    return log.exists() and log.stat().st_size > 0
 
 
 def _create_private(path: Path) -> None:

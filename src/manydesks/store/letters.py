@@ -1,6 +1,8 @@
-"""Dead letters: given new attempts, or dropped; by hand only."""
+"""Messages that wait for a person: dead ones and held ones; given new attempts, let go on, or dropped."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from manydesks.domain.errors import UnknownMessage, WrongState
 from manydesks.domain.states import MessageState, word
@@ -11,7 +13,7 @@ from manydesks.store.transaction import Transaction
 
 def retry(tx: Transaction, message_id: str, *, text: str | None = None, actor: str = "owner") -> None:
     """The same message to the same agent, attempts anew, at the end of its lane; `text`, checked, edits it first."""
-    row, agent, trace = _dead(tx, message_id, "retried")
+    row, agent, trace = _waiting(tx, message_id, "retried", {MessageState.DEAD: "a dead one"})
     get_agent(tx, agent)
     if text is not None:
         tx.run("update messages set body = ? where id = ?", (tx.body(text), row))
@@ -20,19 +22,29 @@ def retry(tx: Transaction, message_id: str, *, text: str | None = None, actor: s
     tx.event("message_requeued", trace=trace, message=message_id, agent=agent, actor=actor, edited=text is not None)
 
 
+def release(tx: Transaction, message_id: str, *, actor: str = "owner") -> None:
+    """A held message goes on, at the end of its lane."""
+    row, agent, trace = _waiting(tx, message_id, "released", {MessageState.HELD: "a held one"})
+    get_agent(tx, agent)
+    tx.run("update messages set hold_reason = null, last_error = null where id = ?", (row,))
+    MESSAGES.enter(tx, row)
+    tx.event("message_released", trace=trace, message=message_id, agent=agent, actor=actor)
+
+
 def drop(tx: Transaction, message_id: str, *, actor: str = "owner") -> None:
-    """A dead message becomes cancelled: it leaves the list, not the table."""
-    row, agent, trace = _dead(tx, message_id, "dropped")
+    """A dead or held message becomes cancelled: it leaves the list, not the table."""
+    allowed = {MessageState.DEAD: "a dead", MessageState.HELD: "a held one"}
+    row, agent, trace = _waiting(tx, message_id, "dropped", allowed)
     MESSAGES.remove(tx, row, MessageState.CANCELLED)
     tx.event("message_cancelled", trace=trace, message=message_id, agent=agent, reason="dropped", actor=actor)
 
 
-def _dead(tx: Transaction, message_id: str, act: str) -> tuple[int, str, str]:
+def _waiting(tx: Transaction, message_id: str, act: str, allowed: Mapping[MessageState, str]) -> tuple[int, str, str]:
     found = tx.one("select id, agent, trace, state from messages where message_id = ?", (message_id,))
     if found is None:
         raise UnknownMessage(message=message_id)
     row, agent, trace, state = found
-    if state != MessageState.DEAD:
-        status = word(MessageState(state))
-        raise WrongState(what=f"The message '{message_id}'", status=status, allowed="a dead one", act=act)
+    if state not in allowed:
+        status, states = word(MessageState(state)), " or ".join(allowed.values())
+        raise WrongState(what=f"The message '{message_id}'", status=status, allowed=states, act=act)
     return row, agent, trace

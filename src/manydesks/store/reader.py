@@ -11,7 +11,7 @@ from typing import Any
 
 from manydesks.domain.states import MESSAGE_ENDED, MessageState, ResponseState, word
 from manydesks.store.database import named_errors, open_reader
-from manydesks.store.migrations import refuse_newer, refuse_older
+from manydesks.store.migrations import refuse_foreign, refuse_newer, refuse_older
 from manydesks.store.wake import PREFIX, Listener
 
 AGENTS = """
@@ -44,6 +44,7 @@ class Reader:
         self._db = open_reader(path)
         try:
             with named_errors(path):
+                refuse_foreign(self._db, str(path))
                 refuse_newer(self._db, str(path))
                 refuse_older(self._db, str(path))
         except BaseException:
@@ -97,6 +98,17 @@ class Reader:
             (limit,) if agent is None else (agent, limit),
         )
         names = ("id", "messageId", "agent", "sender", "text", "reason", "attempts", "at")
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def held(self, agent: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
+        """Messages that wait for somebody to let them go on, oldest first."""
+        mine = "state = 2" if agent is None else "state = 2 and agent = ?"
+        rows = self._all(
+            "select id, message_id, agent, sender, text, hold_reason, last_error, updated_at "
+            f"from messages_text where {mine} order by id limit ?",
+            (limit,) if agent is None else (agent, limit),
+        )
+        names = ("id", "messageId", "agent", "sender", "text", "reason", "detail", "at")
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def message(self, message_id: str) -> dict[str, Any] | None:

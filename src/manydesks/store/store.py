@@ -149,6 +149,9 @@ class Store:
             check_text(text, message_bytes)
         await self._do(lambda tx: letters.retry(tx, message_id, text=text))
 
+    async def release_held(self, message_id: str) -> None:
+        await self._do(lambda tx: letters.release(tx, message_id))
+
     async def drop(self, message_id: str) -> None:
         await self._do(lambda tx: letters.drop(tx, message_id))
 

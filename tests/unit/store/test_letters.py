@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from manydesks.domain.errors import BadInput, UnknownAgent, UnknownMessage, WrongState
+from manydesks.domain.loopguard import Limits
 
 
 async def dead(office: Any, text: str = "hello", **more: Any) -> str:
@@ -95,3 +97,36 @@ async def test_a_letter_to_an_agent_that_left_can_only_be_dropped(office: Any) -
         await office.store.retry(message)
     await office.store.drop(message)
     assert office.status(message) == "cancelled"
+
+
+async def held(office: Any) -> str:
+    """A message that the loop guard stopped."""
+    first = await office.sent()
+    office.rules = replace(office.rules, limits=Limits(hops=0))
+    _, desk = await office.begin()
+    await desk.say("[@bob: over to you]").ack(first).take()
+    return str(office.one("select message_id from messages where state = 2"))
+
+
+async def test_a_held_message_can_be_let_go_on(office: Any) -> None:
+    message = await held(office)
+    await office.store.release_held(message)
+    assert office.status(message) == "pending"
+    assert office.row("select hold_reason, last_error from messages where message_id = ?", message) == (None, None)
+    (claimed,) = await office.claim()
+    assert [work.message_id for work in claimed.messages] == [message]
+
+
+async def test_a_held_message_can_be_dropped_and_its_agent_removed(office: Any) -> None:
+    message = await held(office)
+    with pytest.raises(BadInput, match="1 message pending, running or held"):
+        await office.store.remove_agent("bob")
+    await office.store.drop(message)
+    assert office.status(message) == "cancelled"
+    assert (await office.store.remove_agent("bob"))["id"] == "bob"
+
+
+async def test_only_a_held_message_can_be_released(office: Any) -> None:
+    message = await office.sent()
+    with pytest.raises(WrongState, match="only a held one can be released"):
+        await office.store.release_held(message)

@@ -79,7 +79,7 @@ class Rehearsal:
     async def _answer(self, batch: Turn, message: Inbound) -> AsyncIterator[Step]:
         said: list[str] = []
         results: list[str] = []
-        for number, line in enumerate(text_of(message).splitlines()):
+        for number, line in enumerate(text_of(message).split("\n")):
             word, rest = _directive(line)
             try:
                 match word:
@@ -132,8 +132,11 @@ def _directive(line: str) -> tuple[str, str]:
     """The word and the rest of a line; the word is empty for a line that is text."""
     if not line.startswith("!"):
         return "", line
-    word, _, rest = line[1:].partition(" ")
-    return (word, rest.strip()) if word in _USAGE else ("", line)
+    word, _, rest = line[1:].removesuffix("\r").partition(" ")
+    if word.strip() not in _USAGE:
+        return "", line
+    # what is said is said exactly; everything else is read
+    return word.strip(), rest if word == "say" else rest.strip()
 
 
 def _echo(batch: Turn, message: Inbound) -> str:

@@ -168,6 +168,7 @@ create index messages_timer on messages (not_before) where ready = 2;
 create index messages_lane  on messages (lane, position) where state <= 1;
 create index messages_claim on messages (fence) where state = 1;
 create index messages_dead  on messages (agent, id) where state = 5;
+create index messages_held  on messages (agent, id) where state = 2;
 create index messages_pair  on messages (from_agent, agent, created_at) where from_agent is not null;
 
 create table responses (
