@@ -127,4 +127,8 @@ def _lost(trace: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def held_sentence(message: Mapping[str, Any]) -> str:
     why = ": ".join(part for part in (message.get("holdReason"), message.get("lastError")) if part).rstrip(".")
-    return f"{message['messageId']} to {message['agent']} is held{f' ({why})' if why else ''}."
+    name, id = f"{message['messageId']} to {message['agent']}", message["messageId"]
+    told = f"{name} is held{f' ({why})' if why else ''}"
+    if _moves(message):  # it goes on when its time has come; pushing it would take its turn from another
+        return f"{told}."
+    return f"{told}; `manydesks queue release {id}` lets it go on, `manydesks queue drop {id}` gives it up."

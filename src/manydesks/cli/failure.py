@@ -20,13 +20,17 @@ from manydesks.domain.errors import ManyDesksError
 
 def report(error: BaseException, invocation: Invocation, arguments: Sequence[str]) -> int:
     """Tell the error, once, and return the exit code; never raises, never returns 0."""
-    _settle_stdout()
+    refused = _settle_stdout()
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return exits.INTERRUPTED
     if isinstance(error, BrokenPipeError):
         return exits.OUTPUT_CLOSED
     # A command line that click could not read has not set the flag yet.
     invocation.json = invocation.json or _asks_for_json(arguments)
+    if isinstance(error, OSError) and _is_stdouts(error, refused):
+        from manydesks.cli.output import unwritten
+
+        error = ManyDesksError(unwritten(error))
     with suppress(BrokenPipeError):
         return _tell(error, invocation)
     return exits.OUTPUT_CLOSED
@@ -81,13 +85,27 @@ def _keep_trace(error: BaseException, invocation: Invocation) -> str:
     return "set MANYDESKS_DEBUG=1 to see the stack trace"
 
 
-def _settle_stdout() -> None:
+def _is_stdouts(error: OSError, refused: OSError | None) -> bool:
+    """Whether stdout raised it, past `Output`, which says so itself: any other OSError is a fault of ours.
+
+    What a buffered stdout would not take is still there, and was refused again. Without a buffer it is gone; of what
+    is left, click prints help and version.
+    """
+    if refused is not None and refused.errno == error.errno:
+        return True
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and frames[-1].f_code is click.echo.__code__
+
+
+def _settle_stdout() -> OSError | None:
     """Push out what was printed before the error; if nobody takes it, point stdout at nothing, or the interpreter would
-    complain about it again while it ends."""
+    complain about it again while it ends. Returns why it was not taken."""
     try:
         sys.stdout.flush()
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
         with suppress(OSError, ValueError):  # a stream without a descriptor, in a test
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, sys.stdout.fileno())
             os.close(nothing)
+        return error if isinstance(error, OSError) else None
+    return None

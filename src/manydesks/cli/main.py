@@ -18,7 +18,7 @@ COMMANDS = {
     "send": Entry("manydesks.cli.send:send", "Send a message to an agent."),
     "trace": Entry("manydesks.cli.trace:trace", "Show all that followed from one message, as a tree."),
     "agent": Entry("manydesks.cli.agent:agent", "Add, list and remove agents."),
-    "queue": Entry("manydesks.cli.queue:queue", "Look into the queue, and deal with dead letters."),
+    "queue": Entry("manydesks.cli.queue:queue", "Look into the queue, and deal with what is dead or held."),
     "events": Entry("manydesks.cli.events:events", "Show what happened, from the ledger."),
     "pipeline": Entry("manydesks.cli.pipeline:pipeline", "The office's history on Spark."),
 }

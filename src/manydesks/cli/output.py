@@ -10,12 +10,14 @@ from __future__ import annotations
 import json as _json
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TextIO
 
 import click
 
 from manydesks.cli.text import cut, harmless, one_line, width
+from manydesks.domain.errors import ManyDesksError
 
 # `ensure_ascii=False` leaves these as they are; they occur only inside strings, where a \u escape means the same.
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -36,6 +38,22 @@ class Column(NamedTuple):
     right: bool = False
     #: may be cut when the terminal is too narrow; the longest give way first
     flexible: bool = False
+
+
+def unwritten(error: OSError) -> str:
+    """The sentence for a stdout that takes nothing more: the disk it goes to is full, or broken."""
+    return f"The output cannot be written: {error.strerror or error}."
+
+
+@contextmanager
+def _told_apart() -> Iterator[None]:
+    """Give a failure of stdout its own sentence while it is known to be stdout's; a closed pipe stays what it is."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise ManyDesksError(unwritten(error)) from error
 
 
 def dumps(value: object) -> str:
@@ -61,7 +79,8 @@ class Output:
 
     def line(self, text: str = "") -> None:
         """One line of our own, which must be harmless already."""
-        self._write(self.stdout, text + "\n")
+        with _told_apart():
+            self._write(self.stdout, text + "\n")
 
     def value(self, value: object) -> None:
         """The one JSON value."""
@@ -72,8 +91,9 @@ class Output:
         shown = harmless(text) if self.terminal else text
         if agent is not None:
             shown = self.paint(f"{one_line(agent)}:", bold=True) + ("\n" if "\n" in shown else " ") + shown
-        self._write(self.stdout, shown if shown.endswith("\n") else shown + "\n")
-        self.stdout.flush()
+        with _told_apart():
+            self._write(self.stdout, shown if shown.endswith("\n") else shown + "\n")
+            self.stdout.flush()
 
     def note(self, sentence: str) -> None:
         """Something worth knowing that is no failure, on stderr."""
@@ -113,11 +133,12 @@ class Output:
         return click.style(text, fg=colour, bold=bold or None)
 
     def flush(self) -> None:
-        self.stdout.flush()
+        with _told_apart():
+            self.stdout.flush()
 
     def _tell(self, key: str, sentence: str) -> None:
         sentence = " ".join(sentence.split())
-        self.stdout.flush()  # so that both streams on one terminal keep their order
+        self.flush()  # so that both streams on one terminal keep their order
         self._write(self.stderr, (dumps({key: sentence}) if self.json else f"manydesks: {harmless(sentence)}") + "\n")
         self.stderr.flush()
 

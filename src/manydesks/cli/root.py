@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -61,6 +62,7 @@ class Root(Group):
         A command returns its exit code, or None for 0. What it raises is told by `failure.report`. click's own `main`
         is not used: it has its own sentences and codes for errors, and takes any return value for success.
         """
+        os.umask(0o077)  # whatever a command, or a library it loads, makes without a thought is the owner's alone
         arguments = list(sys.argv[1:] if args is None else args)
         prog_name = prog_name or "manydesks"
         invocation = obj or Invocation()

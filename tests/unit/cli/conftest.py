@@ -6,6 +6,7 @@ The real door has its own tests, and both together have theirs.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,7 @@ class StandInReader:
         )
         self.people: list[dict[str, Any]] = []
         self.letters: list[dict[str, Any]] = []
+        self.waiting: list[dict[str, Any]] = []
         self.ledger: list[dict[str, Any]] = []
         self.waits: list[float] = []
         self.after_wait: Callable[[], None] = lambda: None
@@ -55,6 +57,9 @@ class StandInReader:
 
     def dead(self, agent: str | None = None) -> list[dict[str, Any]]:
         return [letter for letter in self.letters if agent in (None, letter["agent"])]
+
+    def held(self, agent: str | None = None) -> list[dict[str, Any]]:
+        return [letter for letter in self.waiting if agent in (None, letter["agent"])]
 
     def trace(self, id: str) -> dict[str, Any] | None:
         return self.traces[0] if self.traces else None
@@ -144,7 +149,11 @@ def run(door: StandInDoor, clock: ManualClock, home: Home) -> Callable[..., Resu
             clock=clock,
             interactive=lambda: person,
         )
-        return CliRunner().invoke(cli, list(args), input=input, obj=invocation, prog_name="manydesks")
+        before = os.umask(0o077)
+        try:
+            return CliRunner().invoke(cli, list(args), input=input, obj=invocation, prog_name="manydesks")
+        finally:
+            os.umask(before)  # a command sets its own, for a process that is its own
 
     return call
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -212,6 +214,11 @@ class Reader:
     def events(self, after, limit, kinds=None, trace=None):
         return [{"seq": after + n, "at": 0, "kind": "k", "trace": None, "message": None, "run": None, "session": None,
                  "agent": None, "data": {}} for n in range(1, limit + 1)]
+    def queue_status(self):
+        return {"pending": 1}
+    def dead(self, agent):
+        letter = dict.fromkeys(("messageId", "agent", "sender", "at", "attempts", "reason"))
+        return [{**letter, "text": "more than a buffer holds " * 10_000}]
 class Door:
     def reader(self):
         return Reader()
@@ -232,11 +239,45 @@ def test_a_reader_that_goes_away_ends_it_quietly(options):
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="only Linux has a device that is always full")
-def test_output_that_cannot_be_written_is_a_failure_told_once():
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "args", [("events",), ("events", "--json"), ("queue", "status"), ("queue", "dead"), ("--help",), ("--version",)]
+)
+def test_output_that_cannot_be_written_is_a_failure_told_once(unbuffered, args):
     with FULL.open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-c", ENDLESS, "events"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            [sys.executable, "-c", ENDLESS, *args],
+            env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
-    assert done.returncode == 70
-    assert "No space left on device" in done.stderr
-    assert done.stderr.count("\n") == 1
+    sentence = "The output cannot be written: No space left on device."
+    expected = json.dumps({"error": sentence}) if "--json" in args else f"manydesks: {sentence}"
+    assert (done.returncode, done.stderr) == (1, expected + "\n")
+
+
+def test_another_full_disk_is_not_the_outputs(run, door):
+    door.answers["retry"] = OSError(errno.ENOSPC, "No space left on device")
+    result = run("queue", "retry", "x")
+    assert result.exit_code == 70
+    assert "internal error (OSError: " in result.stderr
+
+
+def test_what_a_command_makes_is_the_owners(tmp_path):
+    code = """
+import os, pathlib, sys
+from manydesks.cli.invocation import Invocation
+from manydesks.cli.main import cli
+class Door:
+    def ask(self, verb, **args):
+        pathlib.Path(sys.argv[1]).touch()
+        return {}
+before = os.umask(0)
+assert before == 0, "importing the command line is no reason to change it"
+cli.main(["queue", "retry", "x"], obj=Invocation(door=Door()))
+"""
+    made = tmp_path / "made"
+    subprocess.run([sys.executable, "-c", code, made], umask=0, check=True, stdout=subprocess.DEVNULL)
+    assert made.stat().st_mode & 0o777 == 0o600

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
-from manydesks.cli.detach import start, tail, wait_until_ready
+from manydesks.cli.detach import last_sentence, sole_start, start, wait_until_ready
 from manydesks.domain.clock import SystemClock
 from manydesks.domain.errors import HomeError, NotAnswering, NotRunning, OfficeError, StoreCorrupt
 
@@ -98,8 +100,9 @@ class TestDetach:
             child.kill()
             child.wait()
 
-    def wait(self, child, tmp_path, ready, limit=30.0):
-        wait_until_ready(child, ready=ready, log=tmp_path / "host.log", clock=SystemClock(), limit=limit)
+    def wait(self, child, tmp_path, ready, limit=30.0, since=0):
+        log = tmp_path / "host.log"
+        wait_until_ready(child, ready=ready, log=log, since=since, clock=SystemClock(), limit=limit)
 
     def test_it_waits_until_the_child_is_ready(self, launch, tmp_path):
         log = tmp_path / "host.log"
@@ -109,11 +112,17 @@ class TestDetach:
         assert log.stat().st_mode & 0o777 == 0o600
 
     def test_a_child_that_dies(self, launch, tmp_path):
-        (tmp_path / "host.log").write_text("of an earlier start\n")
+        (tmp_path / "host.log").write_text("manydesks: of an earlier start\n")
         child = launch("import sys; print('no room'); sys.exit('why: it is full')")
-        with pytest.raises(OfficeError, match=r"it ended with exit code 1 before it answered"):
+        with pytest.raises(OfficeError, match=r"it ended with exit code 1 before it answered") as caught:
+            self.wait(child, tmp_path, lambda: False, since=31)
+        assert caught.value.exit_code == 1
+
+    def test_a_child_that_says_why_it_dies(self, launch, tmp_path):
+        child = launch("import sys; print('manydesks: It is full.\\nat exit', file=sys.stderr); sys.exit(70)")
+        with pytest.raises(OfficeError, match=r"^It is full\.$") as caught:
             self.wait(child, tmp_path, lambda: False)
-        assert sorted(tail(tmp_path / "host.log", since=20)) == ["no room", "why: it is full"]
+        assert caught.value.exit_code == 70
 
     def test_a_child_that_is_killed(self, launch, tmp_path):
         child = launch("import os; os.kill(os.getpid(), 9)")
@@ -126,12 +135,89 @@ class TestDetach:
             self.wait(child, tmp_path, lambda: False, limit=0.2)
         assert child.poll() is None
 
-    def test_a_long_log_shows_its_end(self, tmp_path):
+    def test_of_a_long_log_the_end_is_read(self, tmp_path):
         log = tmp_path / "host.log"
-        log.write_text("".join(f"line {n}\n" for n in range(100_000)))
-        assert tail(log, since=0) == [f"line {n}" for n in range(99_990, 100_000)]
+        log.write_text("manydesks: first.\n" + "".join(f"line {n}\n" for n in range(100_000)))
+        assert last_sentence(log, since=0) is None
+        with log.open("a") as file:
+            file.write("manydesks: a note.\nmanydesks: last.\nafter it\n")
+        assert last_sentence(log, since=0) == "last."
+
+    def test_a_sentence_that_a_full_disk_cut_is_none(self, tmp_path):
+        log = tmp_path / "host.log"
+        log.write_text("manydesks: The disk of")
+        assert last_sentence(log, since=0) is None
+
+    def test_a_log_that_cannot_be_written(self, run, door, home):
+        door.running = None
+        home.prepare()
+        (home.logs / "host.log").mkdir()
+        result = run("up", "--detach")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == (
+            f"manydesks: The office failed: its log {home.logs / 'host.log'} cannot be written: Is a directory.\n"
+        )
+
+    def test_only_one_starts_at_a_time(self, tmp_path):
+        log = tmp_path / "host.log"
+        second = "import sys; from pathlib import Path; from manydesks.cli.detach import sole_start\n"
+        second += "print('waits', flush=True)\nwith sole_start(Path(sys.argv[1])) as since:\n    print(since)"
+        with sole_start(log) as since:
+            assert since == 0
+            child = subprocess.Popen([sys.executable, "-c", second, log], stdout=subprocess.PIPE, text=True)
+            assert child.stdout.readline() == "waits\n"
+            with pytest.raises(subprocess.TimeoutExpired):
+                child.wait(0.2)
+            log.write_text("manydesks: of the first.\n")
+        assert child.communicate() == (f"{log.stat().st_size}\n", None)
 
     def test_an_office_that_runs_already(self, run, home):
         result = run("up", "--detach")
         assert result.exit_code == 1
         assert f"An office already runs on {home.path} (process 4242)" in result.stderr
+
+
+class TestUp:
+    """With a real office: what a person sees of it."""
+
+    @pytest.fixture
+    def manydesks(self, home):
+        def begin(*args: str) -> subprocess.Popen[str]:
+            command = [sys.executable, "-m", "manydesks", "--home", str(home.path), *args]
+            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+        yield begin
+        begin("down").communicate()
+
+    @pytest.mark.parametrize("options", [(), ("--json",)])
+    def test_broken_settings_are_one_sentence(self, manydesks, home, options):
+        home.prepare()
+        home.settings_file.write_text("[office\n")
+        started = manydesks("up", "--detach", *options)
+        out, said = started.communicate()
+        assert (started.returncode, out, said.count("\n")) == (1, "", 1)
+        sentence = json.loads(said)["error"] if options else said.removeprefix("manydesks: ")
+        assert sentence.startswith("The settings are not valid: ")
+
+    def test_two_at_once(self, manydesks, home):
+        started = [manydesks("up", "--detach"), manydesks("up", "--detach")]
+        ended = [(*child.communicate(), child.returncode) for child in started]
+        (loser,) = (end for end in ended if end[2] != 0)
+        (winner,) = (end for end in ended if end[2] == 0)
+        pid = int(winner[0].removeprefix("The office is up (process ").removesuffix(").\n"))
+        assert loser == (
+            "",
+            f"manydesks: An office already runs on {home.path} (process {pid}); `manydesks down` ends it.\n",
+            1,
+        )
+        assert winner[1] == ""
+
+    def test_json_in_the_foreground_is_one_value(self, manydesks, home):
+        office = manydesks("up", "--json")
+        value = json.loads(office.stdout.readline())
+        assert value == {"pid": office.pid, "home": str(home.path)}
+        asked = manydesks("send", "hello", "--wait")
+        assert asked.communicate()[0]
+        os.kill(office.pid, signal.SIGTERM)
+        rest, _ = office.communicate()
+        assert (office.returncode, rest) == (0, "")

@@ -233,7 +233,17 @@ class TestWaiting:
         shows([message(status="held", holdReason="loop_guard")])
         result = run("send", "x", "--wait")
         assert (result.exit_code, reader.waits) == (1, [])
-        assert result.stderr == "manydesks: console_aaaaaaaa to coder is held (loop_guard).\n"
+        assert result.stderr == (
+            "manydesks: console_aaaaaaaa to coder is held (loop_guard); "
+            "`manydesks queue release console_aaaaaaaa` lets it go on, "
+            "`manydesks queue drop console_aaaaaaaa` gives it up.\n"
+        )
+
+    def test_what_goes_on_by_itself_is_not_to_be_released(self, run, shows, message):
+        shows([message(status="held", holdReason="chain")])
+        result = run("send", "x", "--wait", "--timeout", "1")
+        assert result.exit_code == 124
+        assert result.stderr.startswith("manydesks: console_aaaaaaaa to coder is held (chain).\n")
 
     def test_a_chain_goes_on_by_itself(self, run, shows, message, response):
         chained = {"message_id": "console_2", "agent": "reviewer"}
