@@ -14,8 +14,8 @@ from manydesks.domain.routing import Default, Target, route_person
 from manydesks.domain.states import MessageState, word
 from manydesks.store.agents import directory
 from manydesks.store.lanes import Lanes
+from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.places import conversation, session, set_default
-from manydesks.store.transaction import Transaction
 
 #: what a run needs to know of each message, in the order of `Work`
 WORK_COLUMNS = (
@@ -28,7 +28,7 @@ MESSAGES = Lanes("messages", columns=WORK_COLUMNS, scope="messages")
 KNOWN_ARRIVAL = "select trace from arrivals where source = ? and key = ?"
 
 
-def accept(tx: Transaction, incoming: Incoming, *, default_agent: str, message_bytes: int) -> Accepted:
+def accept(tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, message_bytes: int) -> Accepted:
     """Store what came in. Raises BadInput (empty, too long, unknown `to`) or Duplicate, and then changes nothing."""
     check(incoming, message_bytes)
     if tx.one(KNOWN_ARRIVAL, (incoming.source, incoming.key)) is not None:
@@ -130,7 +130,7 @@ def _encodable(text: str, what: str) -> None:
 
 
 def store_message(
-    tx: Transaction,
+    tx: OfficeTransaction,
     target: Target,
     *,
     message_id: str,

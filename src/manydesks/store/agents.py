@@ -9,8 +9,8 @@ from typing import Any
 from manydesks.domain.errors import BadInput, UnknownAgent
 from manydesks.domain.ids import is_name
 from manydesks.domain.routing import Directory, Team
+from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.places import set_default
-from manydesks.store.transaction import Transaction
 
 COLUMNS = (
     "id", "name", "provider", "model", "workspace", "sandbox", "concurrency", "paused", "created_at", "updated_at",
@@ -22,7 +22,7 @@ NAME_RULE = "1 to 32 lowercase letters, digits, '-' or '_', beginning and ending
 
 
 def add_agent(
-    tx: Transaction,
+    tx: OfficeTransaction,
     *,
     id: str,
     provider: str,
@@ -61,14 +61,14 @@ def add_agent(
     return added
 
 
-def get_agent(tx: Transaction, id: str) -> dict[str, Any]:
+def get_agent(tx: OfficeTransaction, id: str) -> dict[str, Any]:
     row = tx.one(f"{SELECT} where id = ? and {PRESENT}", (id,))
     if row is None:
         raise unknown_agent(id, directory(tx).agents)
     return dict(zip(COLUMNS, row, strict=True))
 
 
-def remove_agent(tx: Transaction, id: str, *, actor: str = "owner") -> dict[str, Any]:
+def remove_agent(tx: OfficeTransaction, id: str, *, actor: str = "owner") -> dict[str, Any]:
     """The agent leaves; its workspace and history stay. Refused while it has work."""
     before = get_agent(tx, id)
     if waiting := unfinished(tx, id):
@@ -87,13 +87,15 @@ def remove_agent(tx: Transaction, id: str, *, actor: str = "owner") -> dict[str,
     return before
 
 
-def unfinished(tx: Transaction, id: str) -> int:
+def unfinished(tx: OfficeTransaction, id: str) -> int:
     """Messages of the agent that have not ended."""
     row = tx.one("select sum(n) from counters where scope = 'messages' and agent = ? and state <= 2", (id,))
     return int(row[0] or 0) if row else 0
 
 
-def add_team(tx: Transaction, *, id: str, name: str, leader: str, members: Iterable[str], actor: str = "owner") -> None:
+def add_team(
+    tx: OfficeTransaction, *, id: str, name: str, leader: str, members: Iterable[str], actor: str = "owner"
+) -> None:
     if not is_name(id):
         raise BadInput(f"'{id}' is not a name for a team: {NAME_RULE}; some words are reserved.")
     if tx.one("select 1 from teams where id = ? union select 1 from agents where id = ?", (id, id)) is not None:
@@ -107,7 +109,7 @@ def add_team(tx: Transaction, *, id: str, name: str, leader: str, members: Itera
     tx.event("team_added", after={"id": id, "name": name, "leader": leader, "members": everyone}, actor=actor)
 
 
-def directory(tx: Transaction) -> Directory:
+def directory(tx: OfficeTransaction) -> Directory:
     """Who can be addressed."""
     members: dict[str, list[str]] = {}
     for team, agent in tx.all("select team, agent from team_members order by team, agent"):
@@ -126,7 +128,7 @@ def unknown_agent(id: str, agents: Iterable[str]) -> UnknownAgent:
     return UnknownAgent(agent=id, nearest=f" (did you mean '{near[0]}'?)" if near else "")
 
 
-def claimable(tx: Transaction, queues: list[str]) -> list[tuple[str, int]]:
+def claimable(tx: OfficeTransaction, queues: list[str]) -> list[tuple[str, int]]:
     """Of these agents those that may begin another run now, with how many."""
     able = []
     for agent in queues:

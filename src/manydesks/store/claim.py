@@ -6,7 +6,7 @@ from manydesks.domain.envelope import Claimed, Work
 from manydesks.store.accept import MESSAGES, WORK_COLUMNS
 from manydesks.store.agents import claimable, get_agent
 from manydesks.store.lanes import Row
-from manydesks.store.transaction import Transaction
+from manydesks.store.ledger import OfficeTransaction
 
 LEASE_MS = 60_000
 
@@ -14,7 +14,7 @@ _AT = {column: place for place, column in enumerate(WORK_COLUMNS)}
 _REPLY_ADDRESS = tuple(_AT[column] for column in ("channel", "instance", "platform_id", "thread_id", "sender_id"))
 
 
-def claim(tx: Transaction, *, worker: str, batch: int, most: int, max_attempts: int) -> list[Claimed]:
+def claim(tx: OfficeTransaction, *, worker: str, batch: int, most: int, max_attempts: int) -> list[Claimed]:
     """Begin up to `most` runs, fairly: one for each agent that has work and room, then a second one, and so on."""
     MESSAGES.wake(tx)
     # a message whose next failure is its last must not take its neighbours' attempts along
@@ -32,7 +32,7 @@ def claim(tx: Transaction, *, worker: str, batch: int, most: int, max_attempts: 
     return begun
 
 
-def begin(tx: Transaction, agent: str, *, worker: str, batch: int, alone_after: int) -> Claimed | None:
+def begin(tx: OfficeTransaction, agent: str, *, worker: str, batch: int, alone_after: int) -> Claimed | None:
     """One run of one agent: the due messages of its best lane that share a reply address, oldest first."""
     taken = MESSAGES.claim(
         tx, agent, worker=worker, lease_ms=LEASE_MS, limit=batch, alone_after=alone_after, together=same_address
@@ -102,7 +102,7 @@ def same_address(first: Row, other: Row) -> bool:
     return all(first.values[place] == other.values[place] for place in _REPLY_ADDRESS)
 
 
-def _work(tx: Transaction, row: Row) -> Work:
+def _work(tx: OfficeTransaction, row: Row) -> Work:
     value = dict(zip(WORK_COLUMNS, row.values, strict=True))
     text = tx.one("select text from bodies where id = ?", (value["body"],))
     return Work(

@@ -9,8 +9,8 @@ from typing import Any
 from manydesks.domain.envelope import Parcel
 from manydesks.domain.states import ResponseState
 from manydesks.store.claim import LEASE_MS
+from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.respond import PARCEL_COLUMNS, RESPONSES
-from manydesks.store.transaction import Transaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Delivery:
             raise ValueError("A delivery has exactly one of receipt, retry_in_ms, dead and unsure.")
 
 
-def claim_parcels(tx: Transaction, channels: list[str], *, worker: str, most: int) -> list[Parcel]:
+def claim_parcels(tx: OfficeTransaction, channels: list[str], *, worker: str, most: int) -> list[Parcel]:
     """Up to `most` responses, each the next of its conversation, in order; other channels' responses wait."""
     RESPONSES.wake(tx)
     parcels: list[Parcel] = []
@@ -64,7 +64,7 @@ def claim_parcels(tx: Transaction, channels: list[str], *, worker: str, most: in
     return parcels
 
 
-def settle_parcel(tx: Transaction, id: int, fence: int, delivery: Delivery) -> bool:
+def settle_parcel(tx: OfficeTransaction, id: int, fence: int, delivery: Delivery) -> bool:
     """The end of a sending. False: the claim is no longer ours, and nothing changed."""
     row = tx.one(
         "select retry_count, trace, message_id, agent, session from responses where id = ? and fence = ? and state = 1",

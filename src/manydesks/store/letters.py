@@ -8,10 +8,10 @@ from manydesks.domain.errors import UnknownMessage, WrongState
 from manydesks.domain.states import MessageState, word
 from manydesks.store.accept import MESSAGES
 from manydesks.store.agents import get_agent
-from manydesks.store.transaction import Transaction
+from manydesks.store.ledger import OfficeTransaction
 
 
-def retry(tx: Transaction, message_id: str, *, text: str | None = None, actor: str = "owner") -> None:
+def retry(tx: OfficeTransaction, message_id: str, *, text: str | None = None, actor: str = "owner") -> None:
     """The same message to the same agent, attempts anew, at the end of its lane; `text`, checked, edits it first."""
     row, agent, trace = _waiting(tx, message_id, "retried", {MessageState.DEAD: "a dead one"})
     get_agent(tx, agent)
@@ -22,7 +22,7 @@ def retry(tx: Transaction, message_id: str, *, text: str | None = None, actor: s
     tx.event("message_requeued", trace=trace, message=message_id, agent=agent, actor=actor, edited=text is not None)
 
 
-def release(tx: Transaction, message_id: str, *, actor: str = "owner") -> None:
+def release(tx: OfficeTransaction, message_id: str, *, actor: str = "owner") -> None:
     """A held message goes on, at the end of its lane."""
     row, agent, trace = _waiting(tx, message_id, "released", {MessageState.HELD: "a held one"})
     get_agent(tx, agent)
@@ -31,7 +31,7 @@ def release(tx: Transaction, message_id: str, *, actor: str = "owner") -> None:
     tx.event("message_released", trace=trace, message=message_id, agent=agent, actor=actor)
 
 
-def drop(tx: Transaction, message_id: str, *, actor: str = "owner") -> None:
+def drop(tx: OfficeTransaction, message_id: str, *, actor: str = "owner") -> None:
     """A dead or held message becomes cancelled: it leaves the list, not the table."""
     allowed = {MessageState.DEAD: "a dead", MessageState.HELD: "a held one"}
     row, agent, trace = _waiting(tx, message_id, "dropped", allowed)
@@ -39,7 +39,9 @@ def drop(tx: Transaction, message_id: str, *, actor: str = "owner") -> None:
     tx.event("message_cancelled", trace=trace, message=message_id, agent=agent, reason="dropped", actor=actor)
 
 
-def _waiting(tx: Transaction, message_id: str, act: str, allowed: Mapping[MessageState, str]) -> tuple[int, str, str]:
+def _waiting(
+    tx: OfficeTransaction, message_id: str, act: str, allowed: Mapping[MessageState, str]
+) -> tuple[int, str, str]:
     found = tx.one("select id, agent, trace, state from messages where message_id = ?", (message_id,))
     if found is None:
         raise UnknownMessage(message=message_id)

@@ -11,8 +11,8 @@ from manydesks.domain.failure import Answer, Dead, Failure, FailureClass, RetryP
 from manydesks.domain.loopguard import Limits
 from manydesks.domain.states import MessageState
 from manydesks.store.accept import MESSAGES
+from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.respond import has_handed_off, origin, store_response, withdraw
-from manydesks.store.transaction import Transaction
 
 RUN_COLUMNS = ("id", "session", "agent", "attempt", "message", "fence", "provider", "model", "started_at", "ended_at")
 FIND_RUN = f"select {', '.join(RUN_COLUMNS)} from runs where"
@@ -29,26 +29,26 @@ class Rules:
     rng: random.Random
 
 
-def find_run(tx: Transaction, *, session: str, fence: int) -> dict[str, Any] | None:
+def find_run(tx: OfficeTransaction, *, session: str, fence: int) -> dict[str, Any] | None:
     """The run of a claim."""
     row = tx.one(f"{FIND_RUN} session = ? and fence = ?", (session, fence))
     return dict(zip(RUN_COLUMNS, row, strict=True)) if row else None
 
 
-def complete(tx: Transaction, run: Mapping[str, Any], message_id: str, row: int, attempt: int) -> None:
+def complete(tx: OfficeTransaction, run: Mapping[str, Any], message_id: str, row: int, attempt: int) -> None:
     MESSAGES.finish(tx, row, run["fence"], MessageState.COMPLETED)
     message = origin(tx, message_id)
     tx.event("message_completed", **_about(message, run), attempt=attempt)
 
 
-def cancel(tx: Transaction, run: Mapping[str, Any], message_id: str, row: int, reason: str | None) -> None:
+def cancel(tx: OfficeTransaction, run: Mapping[str, Any], message_id: str, row: int, reason: str | None) -> None:
     MESSAGES.finish(tx, row, run["fence"], MessageState.CANCELLED)
     message = origin(tx, message_id)
     tx.event("message_cancelled", **_about(message, run), reason=reason, actor=message["agent"])
 
 
 def fail(
-    tx: Transaction,
+    tx: OfficeTransaction,
     run: Mapping[str, Any],
     message_id: str,
     row: int,
@@ -82,7 +82,7 @@ def fail(
 
 
 def bury(
-    tx: Transaction,
+    tx: OfficeTransaction,
     run: Mapping[str, Any],
     message: Mapping[str, Any],
     row: int,
@@ -103,7 +103,7 @@ def bury(
     )
 
 
-def give_back(tx: Transaction, run: Mapping[str, Any], reason: str) -> None:
+def give_back(tx: OfficeTransaction, run: Mapping[str, Any], reason: str) -> None:
     """What is left of a claim returns to its lane, uncounted; output that is out already cannot be said again."""
     for row, retries in MESSAGES.members(tx, run["fence"]):
         message_id = _message_id(tx, row)
@@ -116,7 +116,9 @@ def give_back(tx: Transaction, run: Mapping[str, Any], reason: str) -> None:
     MESSAGES.end(tx, run["fence"])
 
 
-def died(tx: Transaction, run: Mapping[str, Any], failure: Failure, rules: Rules, *, at_once: bool = False) -> None:
+def died(
+    tx: OfficeTransaction, run: Mapping[str, Any], failure: Failure, rules: Rules, *, at_once: bool = False
+) -> None:
     """The run ended as a whole: an attempt for each message it had not answered."""
     for row, retries in MESSAGES.members(tx, run["fence"]):
         fail(tx, run, _message_id(tx, row), row, retries, failure, rules, at_once=at_once)
@@ -124,7 +126,7 @@ def died(tx: Transaction, run: Mapping[str, Any], failure: Failure, rules: Rules
     end_run(tx, run, "failed", failure.reason)
 
 
-def end_run(tx: Transaction, run: Mapping[str, Any], outcome: str, reason: str | None = None) -> None:
+def end_run(tx: OfficeTransaction, run: Mapping[str, Any], outcome: str, reason: str | None = None) -> None:
     """Close the run's row; its usage goes to the ledger with it."""
     usage = tx.one(
         "update runs set ended_at = ?, outcome = ?, reason = ? where id = ? and ended_at is null "
@@ -151,7 +153,7 @@ def _class(kind: FailureClass) -> dict[str, Any]:
     return {"class": kind.value}  # the ledger's word is no name in Python
 
 
-def _message_id(tx: Transaction, row: int) -> str:
+def _message_id(tx: OfficeTransaction, row: int) -> str:
     found = tx.one("select message_id from messages where id = ?", (row,))
     assert found is not None
     return str(found[0])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from manydesks.domain.envelope import Incoming
-from manydesks.store.transaction import Transaction
+from manydesks.store.ledger import OfficeTransaction
 
 FIND_CONVERSATION = "select id, default_agent from conversations where channel = ? and instance = ? and platform_id = ?"
 FIND_SESSION = "select id from sessions where agent = ? and conversation = ? and thread = ? and status = 'active'"
 
 
-def conversation(tx: Transaction, incoming: Incoming) -> tuple[str, str | None]:
+def conversation(tx: OfficeTransaction, incoming: Incoming) -> tuple[str, str | None]:
     """The conversation's id and default agent; made when first seen."""
     found = tx.one(FIND_CONVERSATION, (incoming.channel, incoming.instance, incoming.platform_id))
     if found is not None:
@@ -28,7 +28,7 @@ def conversation(tx: Transaction, incoming: Incoming) -> tuple[str, str | None]:
     return id, None
 
 
-def set_default(tx: Transaction, id: str, before: str | None, after: str | None, actor: str) -> None:
+def set_default(tx: OfficeTransaction, id: str, before: str | None, after: str | None, actor: str) -> None:
     tx.run("update conversations set default_agent = ? where id = ?", (after, id))
     tx.event(
         "conversation_changed",
@@ -39,7 +39,7 @@ def set_default(tx: Transaction, id: str, before: str | None, after: str | None,
     )
 
 
-def session(tx: Transaction, agent: str, *, conversation: str = "", thread: str = "", mode: str = "agent") -> str:
+def session(tx: OfficeTransaction, agent: str, *, conversation: str = "", thread: str = "", mode: str = "agent") -> str:
     """The agent's active session for a place; opened when there is none. Mode `agent`: one for all places."""
     found = tx.one(FIND_SESSION, (agent, conversation, thread))
     if found is not None:

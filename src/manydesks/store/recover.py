@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from manydesks.domain.failure import Failure, FailureClass
 from manydesks.store.accept import MESSAGES
 from manydesks.store.deliver import Delivery, settle_parcel
+from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.outcome import Rules, died, find_run
 from manydesks.store.respond import RESPONSES
-from manydesks.store.transaction import Transaction
 
 #: what to do with a response whose sending was cut off, by channel
 RESEND, ASK = "resend", "ask"
@@ -18,7 +18,7 @@ CUT_OFF = "the office stopped while it was being sent"
 STOPPED = "the office stopped during the run"
 
 
-def open_runs(tx: Transaction, worker: str) -> list[tuple[str, str, int]]:
+def open_runs(tx: OfficeTransaction, worker: str) -> list[tuple[str, str, int]]:
     """(agent, session, fence) of runs that another incarnation began and never ended."""
     return tx.all(
         "select r.agent, r.session, r.fence from claims c join runs r on r.session = c.lane and r.fence = c.fence "
@@ -27,7 +27,7 @@ def open_runs(tx: Transaction, worker: str) -> list[tuple[str, str, int]]:
     )
 
 
-def release(tx: Transaction, worker: str, rules: Rules, rule_of: Mapping[str, str]) -> int:
+def release(tx: OfficeTransaction, worker: str, rules: Rules, rule_of: Mapping[str, str]) -> int:
     """End every claim of earlier incarnations; how many rows came free.
 
     Messages count an attempt (one that brings the host down must not do so for ever) and are ready at once.

@@ -10,7 +10,7 @@ from manydesks.domain.routing import Directory, Target, route_answer
 from manydesks.domain.states import ResponseState
 from manydesks.store.accept import store_message
 from manydesks.store.lanes import Lanes
-from manydesks.store.transaction import Transaction
+from manydesks.store.ledger import OfficeTransaction
 
 PARCEL_COLUMNS = (
     "message_id", "part", "channel", "instance", "platform_id", "thread_id", "sender", "agent", "operation", "body",
@@ -27,7 +27,7 @@ ORIGIN = (
 FIND_ORIGIN = f"select {', '.join(ORIGIN)} from messages where message_id = ?"
 
 
-def origin(tx: Transaction, message_id: str) -> dict[str, Any]:
+def origin(tx: OfficeTransaction, message_id: str) -> dict[str, Any]:
     row = tx.one(FIND_ORIGIN, (message_id,))
     if row is None:
         raise LookupError(f"no message {message_id}")
@@ -35,7 +35,7 @@ def origin(tx: Transaction, message_id: str) -> dict[str, Any]:
 
 
 def respond(
-    tx: Transaction,
+    tx: OfficeTransaction,
     message: Mapping[str, Any],
     text: str,
     *,
@@ -62,7 +62,7 @@ def respond(
 
 
 def store_response(
-    tx: Transaction,
+    tx: OfficeTransaction,
     message: Mapping[str, Any],
     text: str,
     *,
@@ -128,7 +128,7 @@ def store_response(
         )
 
 
-def hand_off(tx: Transaction, message: Mapping[str, Any], target: Target, limits: Limits, *, run: str) -> None:
+def hand_off(tx: OfficeTransaction, message: Mapping[str, Any], target: Target, limits: Limits, *, run: str) -> None:
     """A message from agent to agent, in the same trace; held with a reason if it looks like a loop."""
     pair = "select count(*) from messages where from_agent = ? and agent = ? and created_at > ?"
     verdict = check(
@@ -173,13 +173,13 @@ def hand_off(tx: Transaction, message: Mapping[str, Any], target: Target, limits
     )
 
 
-def has_handed_off(tx: Transaction, message: Mapping[str, Any], run: str) -> bool:
+def has_handed_off(tx: OfficeTransaction, message: Mapping[str, Any], run: str) -> bool:
     """Whether the run has given work for this message to a mate."""
     sql = "select 1 from messages where trace = ? and parent = ? and from_run = ? limit 1"
     return tx.one(sql, (message["trace"], message["message_id"], run)) is not None
 
 
-def withdraw(tx: Transaction, message_id: str, run: str, reason: str) -> bool:
+def withdraw(tx: OfficeTransaction, message_id: str, run: str, reason: str) -> bool:
     """Take back what a failed attempt wrote and nobody has seen. True: some of it is out already."""
     rows = tx.all("select id, state, trace, agent from responses where message_id = ? and run = ?", (message_id, run))
     out = False
@@ -193,6 +193,6 @@ def withdraw(tx: Transaction, message_id: str, run: str, reason: str) -> bool:
     return out
 
 
-def _count(tx: Transaction, sql: str, *values: Any) -> int:
+def _count(tx: OfficeTransaction, sql: str, *values: Any) -> int:
     row = tx.one(sql, values)
     return int(row[0]) if row else 0

@@ -19,11 +19,11 @@ from manydesks.store.accept import MESSAGES, accept, check_text
 from manydesks.store.claim import LEASE_MS, claim
 from manydesks.store.database import named_errors, open_writer
 from manydesks.store.deliver import Delivery
+from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.migrations import migrate
 from manydesks.store.outcome import Rules
 from manydesks.store.respond import RESPONSES
 from manydesks.store.take import cursors, run_died, run_released, take
-from manydesks.store.transaction import Transaction
 from manydesks.store.writer import Writer
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ class Store:
         except BaseException:
             db.close()
             raise
-        self._writer = Writer(db, path, clock=clock, boot=boot_id(), committed=committed)
+        self._writer = Writer(db, path, transaction=OfficeTransaction, clock=clock, boot=boot_id(), committed=committed)
 
     def close(self) -> None:
         self._writer.close()
@@ -85,7 +85,7 @@ class Store:
     async def next_timer(self) -> int | None:
         """When the next waiting row becomes due, ms UTC."""
 
-        def earliest(tx: Transaction) -> int | None:
+        def earliest(tx: OfficeTransaction) -> int | None:
             return min((t for t in (MESSAGES.next_timer(tx), RESPONSES.next_timer(tx)) if t is not None), default=None)
 
         return await self._do(earliest)
@@ -164,7 +164,7 @@ class Store:
     async def mark_archived(self, seq: int) -> int:
         """The lake covers the ledger up to here. Never moves back; never beyond the head."""
 
-        def move(tx: Transaction) -> int:
+        def move(tx: OfficeTransaction) -> int:
             tx.run(
                 "insert into marks (name, seq) values ('archived', min(?1, (select seq from ledger_head))) "
                 "on conflict (name) do update set seq = max(seq, excluded.seq)",
@@ -175,5 +175,5 @@ class Store:
 
         return await self._do(move)
 
-    async def _do(self, operation: Callable[[Transaction], T]) -> T:
+    async def _do(self, operation: Callable[[OfficeTransaction], T]) -> T:
         return await self._writer.call(operation)

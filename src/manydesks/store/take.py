@@ -16,9 +16,9 @@ from manydesks.domain.mail import Ack, Collected, Outbound, Step
 from manydesks.store.accept import MESSAGES
 from manydesks.store.agents import directory
 from manydesks.store.lanes import live_fence
+from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.outcome import Rules, cancel, complete, died, end_run, fail, find_run, give_back
 from manydesks.store.respond import origin, respond
-from manydesks.store.transaction import Transaction
 
 CURSOR = "select seq from outbound_cursors where session = ? and epoch = ?"
 LAST_ENDED = "select fence from runs where session = ? and ended_at is not null order by fence desc limit 1"
@@ -28,12 +28,12 @@ on conflict (session, epoch) do update set seq = excluded.seq
 """
 
 
-def cursors(tx: Transaction, session: str) -> dict[str, int]:
+def cursors(tx: OfficeTransaction, session: str) -> dict[str, int]:
     """How far each outbound file of the session was taken, by its epoch."""
     return dict(tx.all("select epoch, seq from outbound_cursors where session = ?", (session,)))
 
 
-def take(tx: Transaction, session: str, found: Collected, rules: Rules) -> int:
+def take(tx: OfficeTransaction, session: str, found: Collected, rules: Rules) -> int:
     """Apply what was collected from a session's outbound file; the fence of its latest run that has ended (0: none)."""
     done = tx.one(CURSOR, (session, found.epoch))
     after = done[0] if done and not found.restored else 0
@@ -66,14 +66,14 @@ def take(tx: Transaction, session: str, found: Collected, rules: Rules) -> int:
     return ended[0] if ended else 0
 
 
-def run_died(tx: Transaction, session: str, fence: int, failure: Failure, rules: Rules) -> None:
+def run_died(tx: OfficeTransaction, session: str, fence: int, failure: Failure, rules: Rules) -> None:
     """The runner ended, or was ended, with messages unanswered."""
     run = find_run(tx, session=session, fence=fence)
     if run is not None and live_fence(tx, session) == fence:
         died(tx, run, failure, rules)
 
 
-def run_released(tx: Transaction, session: str, fence: int, reason: str) -> None:
+def run_released(tx: OfficeTransaction, session: str, fence: int, reason: str) -> None:
     """The office stops in good order: what was not answered goes back, uncounted."""
     run = find_run(tx, session=session, fence=fence)
     if run is not None and live_fence(tx, session) == fence:
@@ -81,7 +81,7 @@ def run_released(tx: Transaction, session: str, fence: int, reason: str) -> None
         end_run(tx, run, "released", reason)
 
 
-def _take_message(tx: Transaction, run: Mapping[str, Any], row: Outbound, rules: Rules) -> None:
+def _take_message(tx: OfficeTransaction, run: Mapping[str, Any], row: Outbound, rules: Rules) -> None:
     text = row.content.get("text")
     answered = row.in_reply_to or run["message"]
     member = tx.one("select 1 from run_messages where run = ? and message = ?", (run["id"], answered))
@@ -105,7 +105,7 @@ def _take_message(tx: Transaction, run: Mapping[str, Any], row: Outbound, rules:
     )
 
 
-def _take_ack(tx: Transaction, run: Mapping[str, Any], ack: Ack, rules: Rules) -> None:
+def _take_ack(tx: OfficeTransaction, run: Mapping[str, Any], ack: Ack, rules: Rules) -> None:
     member = tx.one(
         "select id, retry_count from messages where message_id = ? and fence = ? and state = 1",
         (ack.message, ack.fence),
@@ -139,7 +139,7 @@ def _take_ack(tx: Transaction, run: Mapping[str, Any], ack: Ack, rules: Rules) -
     end_run(tx, run, "failed", failure.reason)
 
 
-def _take_step(tx: Transaction, session: str, step: Step) -> None:
+def _take_step(tx: OfficeTransaction, session: str, step: Step) -> None:
     known = tx.one(
         "select agent, message from runs where id = ? and session = ? and ended_at is null", (step.run, session)
     )

@@ -1,30 +1,20 @@
-"""One transaction: its rows, its moment, its ledger events, its numbers."""
+"""One transaction: its rows, its moment, its numbers."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import apsw
 
-from manydesks.domain.event import KINDS
-from manydesks.domain.ids import new_id
-
-INSERT_EVENT = """
-insert into events (seq, at, kind, trace, parent, message, run, session, agent, body, data)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-#: the head row makes `seq` gapless and lets it go on after pruning
-ADVANCE_HEAD = "update ledger_head set seq = seq + ? where only = 1 returning seq"
 READ_MARK = "select seq from marks where name = ?"
 WRITE_MARK = "insert into marks (name, seq) values (?, ?) on conflict (name) do update set seq = excluded.seq"
 ADD_COUNT = """
 insert into counters (scope, agent, state, n) values (?, ?, ?, ?)
 on conflict (scope, agent, state) do update set n = n + excluded.n
 """
-
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+#: the head row makes `seq` gapless and lets it go on after pruning
+ADVANCE_HEAD = "update ledger_head set seq = seq + ? where only = 1 returning seq"
 
 
 class Transaction:
@@ -36,6 +26,9 @@ class Transaction:
 
     __slots__ = ("_counts", "_events", "_sequences", "boot", "db", "mono", "now")
 
+    #: the ledger's insert; its first value is `seq`
+    INSERT_EVENT = ""
+
     def __init__(self, db: apsw.Connection, *, now: int, mono: int, boot: str) -> None:
         self.db = db
         self.now = now
@@ -46,9 +39,9 @@ class Transaction:
         self._counts: dict[tuple[str, str, int], int] = {}
 
     @property
-    def gathered(self) -> tuple[int, int, int]:
-        """How much waits for `finish`."""
-        return len(self._events), sum(self._sequences.values()), len(self._counts)
+    def gathered(self) -> int:
+        """How many events wait for `finish`."""
+        return len(self._events)
 
     def one(self, sql: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
         """The first row, with the statement run to its end: a half-read RETURNING would hold the write lock."""
@@ -77,36 +70,6 @@ class Transaction:
         self._sequences[sequence] = value = value + 1
         return value
 
-    def fresh_id(self, prefix: str, table: str, column: str = "id") -> str:
-        """A public id that is not taken."""
-        while True:
-            candidate = new_id(prefix)
-            if self.one(f"select 1 from {table} where {column} = ?", (candidate,)) is None:
-                return candidate
-
-    def body(self, text: str) -> int:
-        self.db.execute("insert into bodies (text) values (?)", (text,))
-        return self.db.last_insert_rowid()
-
-    def event(
-        self,
-        kind: str,
-        /,
-        *,
-        trace: str | None = None,
-        parent: str | None = None,
-        message: str | None = None,
-        run: str | None = None,
-        session: str | None = None,
-        agent: str | None = None,
-        body: int | None = None,
-        **data: Any,
-    ) -> None:
-        """Add to the ledger; it is there if, and only if, the rest of the transaction is."""
-        if not data.keys() <= KINDS[kind].fields:
-            raise ValueError(f"{kind} has no field {sorted(data.keys() - KINDS[kind].fields)}")
-        self._events.append((self.now, kind, trace, parent, message, run, session, agent, body, _dumps(data)))
-
     def count(self, scope: str, agent: str, before: int | None, after: int | None) -> None:
         """A row of that scope went from one state to another (None: it was, or is, not there)."""
         if before is not None:
@@ -126,4 +89,4 @@ class Transaction:
             head = self.one(ADVANCE_HEAD, (len(self._events),))
             assert head is not None
             first = head[0] - len(self._events) + 1
-            self.db.executemany(INSERT_EVENT, [(seq, *row) for seq, row in enumerate(self._events, first)])
+            self.db.executemany(self.INSERT_EVENT, [(seq, *row) for seq, row in enumerate(self._events, first)])

@@ -15,6 +15,7 @@ from manydesks.domain.failure import RetryPolicy
 from manydesks.domain.loopguard import Limits
 from manydesks.domain.mail import Ack, Collected, Outbound, Step
 from manydesks.store.database import open_reader, open_writer
+from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.migrations import migrate
 from manydesks.store.outcome import Rules
 from manydesks.store.reader import Reader
@@ -227,7 +228,7 @@ def path(tmp_path: Path) -> Path:
 def writer(path: Path, clock: ManualClock) -> Iterator[Writer]:
     db = open_writer(path, "crash")
     migrate(db, str(path), clock.now())
-    made = Writer(db, path, clock=clock, boot="this boot")
+    made = Writer(db, path, transaction=OfficeTransaction, clock=clock, boot="this boot")
     yield made
     made.close()
 

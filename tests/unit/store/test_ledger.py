@@ -13,7 +13,7 @@ import pytest
 import manydesks
 from manydesks.domain.errors import BadInput, Duplicate
 from manydesks.domain.event import KINDS
-from manydesks.store.transaction import Transaction
+from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.writer import Writer
 
 SOURCES = Path(manydesks.__file__).parent
@@ -27,7 +27,7 @@ def head(writer: Writer) -> int:
     return int(writer.run(lambda tx: tx.all("select seq from ledger_head"))[0][0])
 
 
-def note(tx: Transaction) -> None:
+def note(tx: OfficeTransaction) -> None:
     tx.event("processor_start", version="1")
 
 
@@ -40,11 +40,11 @@ def test_the_first_event_is_number_one_and_the_head_follows(writer: Writer) -> N
 
 
 def test_a_rolled_back_transaction_leaves_no_gap(writer: Writer) -> None:
-    def broken(tx: Transaction) -> None:
+    def broken(tx: OfficeTransaction) -> None:
         note(tx)
         raise ZeroDivisionError
 
-    def refused(tx: Transaction) -> None:
+    def refused(tx: OfficeTransaction) -> None:
         note(tx)
         raise BadInput("no")
 

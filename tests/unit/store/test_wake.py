@@ -18,8 +18,8 @@ import pytest
 
 from manydesks.store import wake
 from manydesks.store.database import open_reader, open_writer
+from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.migrations import migrate
-from manydesks.store.transaction import Transaction
 from manydesks.store.wake import PREFIX, Bell, Listener
 
 LISTEN = """
@@ -86,7 +86,7 @@ def test_a_listener_in_another_process_is_woken(folder: Path, poll: float) -> No
         assert other.stdout is not None
         assert other.stdout.readline() == "listening\n"
         db.execute("begin immediate")
-        tx = Transaction(db, now=1, mono=1, boot="b")
+        tx = OfficeTransaction(db, now=1, mono=1, boot="b")
         tx.event("processor_start")
         tx.finish()
         db.execute("commit")

@@ -18,8 +18,8 @@ from manydesks.domain.errors import BadInput, StoreBusy, StoreError, StoreFull
 from manydesks.store import database
 from manydesks.store import writer as module
 from manydesks.store.database import open_reader, open_writer
+from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.migrations import migrate
-from manydesks.store.transaction import Transaction
 from manydesks.store.writer import Writer
 from manydesks.testing.clock import ManualClock
 
@@ -39,7 +39,7 @@ class Bench:
         self.commits = 0
         db = open_writer(path, "crash")
         migrate(db, str(path), clock.now())
-        self.writer = Writer(db, path, clock=clock, boot="b", committed=self.committed)
+        self.writer = Writer(db, path, transaction=OfficeTransaction, clock=clock, boot="b", committed=self.committed)
         self.eyes = open_reader(path)
 
     def committed(self) -> None:
@@ -53,7 +53,7 @@ class Bench:
         """Hold the writer's thread in an operation, so that what is handed in meanwhile is one batch."""
         entered, go_on = threading.Event(), threading.Event()
 
-        def block(tx: Transaction) -> None:
+        def block(tx: OfficeTransaction) -> None:
             entered.set()
             assert go_on.wait(30)
 
@@ -96,7 +96,7 @@ def write(text: str) -> Any:
 
 
 def write_and_fail(text: str, error: Exception) -> Any:
-    def operation(tx: Transaction) -> None:
+    def operation(tx: OfficeTransaction) -> None:
         tx.body(text)
         tx.event("agent_added", agent="nobody", after={}, actor="test")
         raise error
@@ -104,7 +104,7 @@ def write_and_fail(text: str, error: Exception) -> Any:
     return operation
 
 
-def refuse(tx: Transaction) -> None:
+def refuse(tx: OfficeTransaction) -> None:
     tx.all("select 1 from bodies")
     raise BadInput("no")
 
@@ -158,7 +158,7 @@ def test_a_failing_operation_fails_alone(bench: Bench) -> None:
 def test_a_refusal_before_the_first_write_costs_the_others_nothing(bench: Bench) -> None:
     ran = []
 
-    def counted(tx: Transaction) -> None:
+    def counted(tx: OfficeTransaction) -> None:
         ran.append(tx)
         tx.body("counted")
 
@@ -175,7 +175,7 @@ def test_a_refusal_before_the_first_write_costs_the_others_nothing(bench: Bench)
 
 
 def test_a_refusal_that_only_gathered_something_leaves_none_of_it(bench: Bench) -> None:
-    def gathered(tx: Transaction) -> None:
+    def gathered(tx: OfficeTransaction) -> None:
         tx.event("agent_added", agent="nobody", after={}, actor="test")
         raise BadInput("no")
 
