@@ -33,6 +33,7 @@ class Row:
     """One claimed row."""
 
     id: int
+    position: int
     retry_count: int
     #: the columns the table asked for, in its order
     values: tuple[Any, ...]
@@ -45,6 +46,10 @@ class Claim:
     rows: tuple[Row, ...]
 
 
+def _row(found: Sequence[Any]) -> Row:
+    return Row(id=found[0], position=found[1], retry_count=found[2], values=tuple(found[3:]))
+
+
 class Lanes:
     """The verbs of one table. All run inside the caller's transaction."""
 
@@ -52,22 +57,25 @@ class Lanes:
         self.table = table
         #: what counters call these rows
         self.scope = scope
-        taken = ", ".join(("id", "retry_count", "not_before", *columns))
-        #: the queue's best claimable row: higher priority first, then the oldest
-        self._next = f"""
-            select id, lane, retry_count from {table}
-            where queue = ? and ready = 1 order by priority desc, position limit 1"""
+        taken = ", ".join(("id", "position", "retry_count", *columns))
+        #: claims the queue's best row: higher priority first, then the oldest
+        self._take_best = f"""
+            update {table} set state = 1, ready = 0, fence = ?, updated_at = ?
+            where id = (select id from {table} where queue = ? and ready = 1 order by priority desc, position limit 1)
+            returning lane, {taken}"""
         # SQLite does not see that `state = 0` is within `state <= 1`, the condition of the index: it has to be said
         pending = "state <= 1 and state = 0"
         #: the pending rows of a lane, oldest first
-        self._front = f"select {taken} from {table} where lane = ? and {pending} order by position limit ?"
-        self._single = f"select {taken} from {table} where id = ?"
+        self._front = f"select not_before, {taken} from {table} where lane = ? and {pending} order by position limit ?"
         self._take = f"update {table} set state = 1, ready = 0, fence = ?, updated_at = ? where id = ?"
         #: whatever a new row has to wait for: a claim, or a row that will start one
         self._busy = f"select 1 from {table} where lane = ? and state <= 1 and (state = 1 or trigger = 1) limit 1"
         self._leave = f"""
             update {table} set state = ?, ready = 0, updated_at = ? where id = ? and fence = ? and state = 1
             returning queue"""
+        self._end_if_last = f"""
+            delete from claims where fence = ?1
+              and not exists (select 1 from {table} where fence = ?1 and state = 1) returning lane"""
         self._members = f"select id, retry_count, queue from {table} where fence = ? and state = 1 order by position"
         self._give_back = f"""
             update {table} set state = 0, not_before = ?1, retry_count = ?2, updated_at = ?3,
@@ -123,31 +131,36 @@ class Lanes:
         `together(first, other)` says whether a row may share the claim. From the third attempt on a lane runs one row
         at a time, so poison dies alone.
         """
-        best = tx.one(self._next, (queue,))
+        fence = tx.next("fence")
+        best = tx.one(self._take_best, (fence, tx.now, queue))
         if best is None:
+            tx.put_back("fence")
             return None
-        row, lane, retries = best
-        if lane is None:
-            found = tx.all(self._single, (row,))
-        else:
-            found = tx.all(self._front, (lane, 1 if retries >= alone_after else limit))
+        lane, *first = best
+        taken = [_row(first)]
+        if lane is not None and limit > 1 and taken[0].retry_count < alone_after:
+            taken = self._with_neighbours(tx, lane, taken[0], limit, alone_after, together)
+            for member in taken:
+                if member.id != first[0]:
+                    tx.run(self._take, (fence, tx.now, member.id))
+        tx.run(NEW_CLAIM, (fence, lane, worker, tx.mono + lease_ms, tx.boot))
+        tx.count(self.scope, queue, PENDING, CLAIMED, len(taken))
+        return Claim(fence=fence, lane=lane, rows=tuple(taken))
+
+    def _with_neighbours(
+        self, tx: Transaction, lane: str, best: Row, limit: int, alone_after: int, together: Callable[[Row, Row], bool]
+    ) -> list[Row]:
+        """The claimed row, with what stands before it (context, which starts no claim itself) and behind it."""
         taken: list[Row] = []
-        for member_id, retry_count, not_before, *values in found:
-            other = Row(id=member_id, retry_count=retry_count, values=tuple(values))
-            # the marked row was due when it was marked, whatever the wall clock says since
-            due = member_id == row or not_before is None or not_before <= tx.now
-            if taken and (not due or retry_count >= alone_after or not together(taken[0], other)):
+        waiting = [(None, best), *((row[0], _row(row[1:])) for row in tx.all(self._front, (lane, limit)))]
+        for not_before, other in sorted(waiting, key=lambda found: found[1].position):
+            due = not_before is None or not_before <= tx.now
+            if taken and (not due or other.retry_count >= alone_after or not together(taken[0], other)):
                 break
             taken.append(other)
-        fence = tx.next("fence")
-        tx.run(NEW_CLAIM, (fence, lane, worker, tx.mono + lease_ms, tx.boot))
-        for member in taken:
-            tx.run(self._take, (fence, tx.now, member.id))
-            tx.count(self.scope, queue, PENDING, CLAIMED)
-        if lane is not None and taken[0].id != row:
-            # the row that was marked stands further back, behind rows that cannot start a claim by themselves
-            tx.run(f"update {self.table} set ready = 0 where id = ?", (row,))
-        return Claim(fence=fence, lane=lane, rows=tuple(taken))
+        if best not in taken:
+            return [best]
+        return taken[:limit] if best in taken[:limit] else [*taken[: limit - 1], best]
 
     def finish(self, tx: Transaction, row: int, fence: int, state: int) -> bool:
         """A claimed row ends in `state` and frees its lane with the last of its claim. False: not ours any more."""
@@ -155,8 +168,9 @@ class Lanes:
         if left is None:
             return False
         tx.count(self.scope, left[0], CLAIMED, state)
-        if not tx.all(self._members, (fence,)):
-            self.end(tx, fence)
+        ended = tx.one(self._end_if_last, (fence,))
+        if ended is not None and ended[0] is not None:
+            tx.run(self._mark_head, (ended[0], tx.now))
         return True
 
     def give_back(self, tx: Transaction, row: int, fence: int, *, retry_count: int, not_before: int | None) -> bool:

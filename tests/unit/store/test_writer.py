@@ -350,3 +350,17 @@ def test_a_full_disk_fails_the_guilty_and_the_writer_lives_on(small_disk: Path, 
     assert bench.texts() == [*stored, "after"]
     assert bench.eyes.execute("pragma integrity_check").fetchall() == [("ok",)]
     bench.close()
+
+
+async def test_a_claim_that_finds_nothing_writes_nothing(office: Any) -> None:
+    await office.sent()
+    await office.begin()
+    marks = office.rows("select * from marks")
+    db = open_reader(office.path)
+    try:
+        version = db.execute("pragma data_version").fetchall()
+        assert await office.claim() == []
+        assert db.execute("pragma data_version").fetchall() == version
+    finally:
+        db.close()
+    assert office.rows("select * from marks") == marks
