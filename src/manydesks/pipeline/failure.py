@@ -11,12 +11,16 @@ from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-unt
 from pyspark.errors import PySparkException
 
 from manydesks.domain.errors import PipelineError
+from manydesks.pipeline.disk import FULL
 
 #: what a call into Spark raises; the last one when its Java is gone
 SPARK_FAILURES: Final = (PySparkException, Py4JError, ConnectionError)
 
 #: an error class in brackets, the SQL state, the place in the text and the plan: for a log, not for a person
 _NOISE = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+\.?|\s*[;(]\s*line \d+,? pos \d+\)?[;.]?\s*$|;\s*$")
+
+#: how Java's file classes say it, somewhere down the causes; the first line then names only what was under way
+_NO_SPACE = re.compile(r"java\.io\.\w+: (?:.*\()?No space left on device")
 
 
 @contextmanager
@@ -36,6 +40,8 @@ def sentence(error: BaseException) -> str:
     java = getattr(error, "java_exception", None)
     if java is not None:
         said = str(java.getMessage() or java.toString())
+    if _NO_SPACE.search(str(getattr(error, "_stackTrace", None) or error)):
+        return f"{FULL}."
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     first = lines[0] if lines else type(error).__name__
     while (shorter := _NOISE.sub("", first).strip()) != first:

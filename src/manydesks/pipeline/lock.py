@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from manydesks.domain.errors import LakeBusy, PipelineError
+from manydesks.domain.errors import LakeBusy
+from manydesks.pipeline.disk import disk_refusals
+from manydesks.pipeline.place import check_place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,24 +24,24 @@ class HeldLake:
 
 @contextmanager
 def hold(lake: Path) -> Iterator[HeldLake]:
-    """Holds the lake for writing, making its folder if need be. Raises `LakeBusy` at once if another run holds it.
+    """Holds the lake for writing, making its folder if need be. Raises `LakeBusy` at once if another run holds it,
+    and `PipelineError` if the folder cannot be written.
 
     The kernel frees the lock when the process ends, however it ends.
     """
-    if "%" in str(lake.absolute()):
-        # delta-rs decodes it half of the time and then looks for its log in another folder
-        raise PipelineError(reason=f"the lake {lake} must not have a '%' in its path.")
-    lake.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path = lake / ".lock"
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    check_place(lake)
+    with disk_refusals(lake):
+        lake.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = os.open(lake / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             pid = os.pread(file, 20, 0).decode().strip() or "unknown"
             raise LakeBusy(path=lake, pid=pid) from None
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        with disk_refusals(lake):
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         yield HeldLake(folder=lake)
     finally:
         os.close(file)

@@ -27,20 +27,26 @@ class QueryResult:
     rows: tuple[tuple[Any, ...], ...]
 
 
+def require_query(sql: str) -> str:
+    """The text without what ends it. Raises `PipelineError` if it begins as nothing that only reads; needs no Spark."""
+    text = sql.strip().rstrip(";").strip()
+    if not text.lower().startswith(BEGINNINGS):
+        raise PipelineError(reason="only queries can be run: begin with `select`, `with`, `values`, `from` or `table`.")
+    return text
+
+
 def query(lake: Path, sql: str, spark: SparkSession) -> QueryResult:
     """Runs one query over the newest snapshot of each table.
 
     Raises `PipelineError` with one sentence if the text is not a query, names an unknown table, or fails.
     """
+    text = require_query(sql)
     names = []
     for spec in present(lake):
         read(spark, lake, spec).createOrReplaceTempView(spec.name)
         names.append(spec.name)
     if not names:
         raise PipelineError(reason=f"the lake {lake} has no tables yet; `manydesks pipeline run` makes them.")
-    text = sql.strip().rstrip(";").strip()
-    if not text.lower().startswith(BEGINNINGS):
-        raise PipelineError(reason="only queries can be run: begin with `select`, `with`, `values`, `from` or `table`.")
     try:
         # in brackets the grammar allows nothing but a query: `with … insert` and its like end here, before they run
         spark.sql(f"select * from (\n{text}\n) limit 0")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from manydesks.domain.errors import BadInput, ExtraMissing, PipelineError
+from manydesks.pipeline.disk import FULL, disk_refusals, is_full
 from manydesks.pipeline.java import find_java, write_launcher
 
 if TYPE_CHECKING:
@@ -83,16 +84,19 @@ def session(options: SparkOptions) -> SparkSession:
         PySparkLogger.getLogger(name).disabled = True
     if (running := SparkSession.getActiveSession()) is not None:
         return running
-    options.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if options.log_file.exists() and options.log_file.stat().st_size > LOG_BYTES:
-        options.log_file.unlink()
-    java_home = write_launcher(find_java(os.environ), options.folder.absolute() / "java", options.log_file.absolute())
+    java = find_java(os.environ)
+    with disk_refusals(options.folder):
+        options.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if options.log_file.exists() and options.log_file.stat().st_size > LOG_BYTES:
+            options.log_file.unlink()
+        java_home = write_launcher(java, options.folder.absolute() / "java", options.log_file.absolute())
+        quiet = _quiet_scripts(options)
     builder = SparkSession.builder.appName("manydesks").master(options.master)
     for key, value in _configuration(options).items():
         builder = builder.config(key, value)
     # read once, while the Java starts; left behind they would steer other programs that this process starts
     started_with = {
-        "BASH_ENV": str(_quiet_scripts(options)),
+        "BASH_ENV": str(quiet),
         "JAVA_HOME": str(java_home),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -101,6 +105,8 @@ def session(options: SparkOptions) -> SparkSession:
         with _environment(started_with):
             spark = builder.getOrCreate()
     except (*SPARK_FAILURES, OSError) as error:
+        if is_full(options.folder):  # then the log could not be written either
+            raise PipelineError(reason=f"Spark did not start: {options.folder} cannot be used, {FULL}.") from error
         raise PipelineError(reason=f"Spark did not start; {options.log_file} says why.") from error
     # when the Java dies, this thread's complaint is one more stack trace; the call that was under way raises anyway
     spark.sparkContext._accumulatorServer.handle_error = _say_nothing  # type: ignore[method-assign]

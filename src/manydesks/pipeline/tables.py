@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +30,7 @@ from manydesks.domain.clock import Clock
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.lock import HeldLake
+from manydesks.pipeline.place import PATTERN
 from manydesks.pipeline.schemas import TABLES, TableSpec, check_schema
 
 if TYPE_CHECKING:
@@ -117,6 +117,12 @@ def ensure(held: HeldLake, spec: TableSpec) -> None:
     _sweep(held.folder, spec)
 
 
+def sweep(held: HeldLake) -> None:
+    """Removes what killed attempts left in any table; needs no Spark, which does not start on a disk that they fill."""
+    for spec in present(held.folder):
+        _sweep(held.folder, spec)
+
+
 def append_once(
     held: HeldLake, spec: TableSpec, rows: DataFrame, mark: Mark, clock: Clock, check: Callable[[Sequence[Path]], None]
 ) -> int:
@@ -192,11 +198,12 @@ def _sweep(lake: Path, spec: TableSpec) -> None:
         return
     live = {path.parent.name for path in files(lake, spec)}
     for folder in unmarked:
-        if folder.name in live:
-            (folder / COMMITTED).touch()  # it was killed between the commit and the mark
-        else:
+        if folder.name not in live:
             # the Java of a killed run lives a moment longer and cleans up too; what is left goes with the next sweep
             shutil.rmtree(folder, ignore_errors=True)
+    for folder in unmarked:  # only now: on a full disk the mark needs the room that was just freed
+        if folder.name in live:
+            (folder / COMMITTED).touch()  # it was killed between the commit and the mark
 
 
 def _add_action(path: Path, table: Path, spec: TableSpec, now: int) -> AddAction:
@@ -232,7 +239,7 @@ def _uri(path: Path) -> str:
 
 def _literal(path: Path) -> str:
     """Spark takes a path to read as a pattern, and never decodes a URI."""
-    return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(path.absolute()))
+    return PATTERN.sub(r"\\\1", str(path.absolute()))
 
 
 def _sync(path: Path) -> None:

@@ -15,6 +15,13 @@ from manydesks.pipeline.failure import sentence
             "\n[PARSE_ERROR] Error near 'x'. SQLSTATE: 42601 (line 2, pos 0)\n== SQL",
             "Error near 'x'.",
         ),
+        (
+            "Task failed while writing rows to file:/x.\n\nJVM stacktrace:\n"
+            "Caused by: org.apache.hadoop.fs.FSError: java.io.IOException: No space left on device\n\tat x",
+            "the disk is full.",
+        ),
+        ("java.io.FileNotFoundException: /x/y (No space left on device)", "the disk is full."),
+        ("no column 'No space left on device'", "no column 'No space left on device'."),
         ("plain", "plain."),
         ("really?", "really?"),
         ("", "RuntimeError."),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from manydesks.domain.errors import LakeBusy
+from manydesks.domain.errors import LakeBusy, PipelineError
 from manydesks.pipeline.lock import hold
 
 
@@ -24,6 +24,19 @@ def test_the_lock_is_freed_by_an_error(tmp_path: Path) -> None:
         raise ZeroDivisionError
     with hold(tmp_path):
         pass
+
+
+def test_a_lake_below_a_file_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(PipelineError, match="file/lake cannot be used, a part of the path is not a folder"):
+        hold(tmp_path / "file" / "lake").__enter__()
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_lock_that_is_a_folder_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / ".lock").mkdir()
+    with pytest.raises(PipelineError, match=r"\.lock cannot be used, it is a folder"):
+        hold(tmp_path).__enter__()
 
 
 def test_another_lake_is_another_lock(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Where a run starts is read from the lake's own log, never from a checkpoint: a l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ import pyspark
 from manydesks.domain.clock import Clock, SystemClock
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline import tables
+from manydesks.pipeline.disk import disk_refusals
 from manydesks.pipeline.jobs import runs
 from manydesks.pipeline.lock import HeldLake, hold
 from manydesks.pipeline.quality import check_no_gap, check_same_ledger
@@ -69,7 +71,8 @@ def archive(
     """Brings the lake up to where the store ends at the start of this run.
 
     Running it twice changes nothing; killing it anywhere loses and repeats nothing. Raises `LakeBusy` while another run
-    works, and `PipelineError` if there is no store, the ledger has a gap, or the store is not this lake's.
+    works, and `PipelineError` if there is no store, the ledger has a gap, the store is not this lake's, or the disk
+    refuses.
     """
     clock = clock or SystemClock()
     if not is_local(spark):
@@ -78,7 +81,7 @@ def archive(
             " run it with a local master."
         )
     heads(home_db)  # a store that is not there must not leave an empty lake behind
-    with hold(lake) as held:
+    with hold(lake) as held, disk_refusals(lake):
         return _Run(home_db, held, spark, progress, clock).go()
 
 
@@ -106,13 +109,15 @@ class _Run:
             )
 
         try:
-            ends = heads(self._db)
-            check_same_ledger(self._held.folder, self._db, from_seq, ends.events)
-            # the texts first: once the lake covers an event, it has the body that the event names
-            self._append(VIEWS["export_bodies"], ends.bodies)
-            self._append(VIEWS["export_events"], ends.events)
+            with disk_refusals(self._held.folder):
+                ends = heads(self._db)
+                check_same_ledger(self._held.folder, self._db, from_seq, ends.events)
+                # the texts first: once the lake covers an event, it has the body that the event names
+                self._append(VIEWS["export_bodies"], ends.bodies)
+                self._append(VIEWS["export_events"], ends.events)
         except PipelineError as error:
-            self._record(report(), started_at, failure=str(error))
+            with suppress(OSError):  # a disk that takes no rows takes no row about it either
+                self._record(report(), started_at, failure=str(error))
             raise
         done = report()
         self._record(done, started_at)

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StructType
 
 from manydesks.domain.errors import PipelineError
+from manydesks.pipeline.disk import FULL, is_full
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.schemas import BODIES, EVENTS, TableSpec
 
@@ -85,6 +86,11 @@ class Heads:
     bodies: int
 
 
+def require_store(path: Path) -> None:
+    """Raises `PipelineError` if there is no store, or what is there cannot be opened; asks nothing of its tables."""
+    _row(path, "select count(*) from sqlite_schema")
+
+
 def oldest(path: Path) -> int:
     """The lowest `seq` that the store still has; 1 if it has none. Raises as `heads` does."""
     return int(_row(path, "select coalesce(min(seq), 1) from export_events")[0])
@@ -103,7 +109,9 @@ def _row(path: Path, sql: str) -> tuple[Any, ...]:
         with closing(connect(path)) as connection:
             row: tuple[Any, ...] = connection.execute(sql).fetchone()
     except sqlite3.DatabaseError as error:
-        raise PipelineError(reason=f"the store {path} cannot be read ({error}).") from error
+        # a reader, too, makes the index of the log if it is not there; SQLite then speaks of an I/O error only
+        why = FULL if _is_disk_error(error) and is_full(path.parent) else error
+        raise PipelineError(reason=f"the store {path} cannot be read ({why}).") from error
     return row
 
 
@@ -207,6 +215,11 @@ def _read_sqlite3(path: Path, view: View, window: Window) -> Iterator[pa.RecordB
 
 def _columns(view: View) -> str:
     return ", ".join(f'"{column.name}"' for column in view.table.schema)
+
+
+def _is_disk_error(error: sqlite3.DatabaseError) -> bool:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF  # the rest tells the kinds of one error apart
+    return code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN)
 
 
 def _is_adbc_error(error: Exception) -> bool:

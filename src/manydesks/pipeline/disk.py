@@ -1,0 +1,52 @@
+"""What the disk refuses, as one sentence for a person."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from manydesks.domain.errors import PipelineError
+from manydesks.settings.home import reason_of
+
+#: with less than this SQLite cannot even open a store to read: its index of the log takes 32 KiB
+LEAST_BYTES = 64 * 1024
+
+FULL = "the disk is full"
+
+#: delta-rs gives the number in its text only
+_NUMBER = re.compile(r"\(os error (\d+)\)")
+
+
+@contextmanager
+def disk_refusals(path: Path) -> Iterator[None]:
+    """What the operating system refuses inside becomes a `PipelineError` that names the file, or else `path`.
+
+    A connection that broke is no matter of the disk and passes: Spark's Java, or whoever reads our output, is gone.
+    """
+    try:
+        yield
+    except ConnectionError:
+        raise
+    except OSError as error:
+        where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path
+        raise PipelineError(reason=f"{where} cannot be used, {_reason(error)}.") from error
+
+
+def is_full(path: Path) -> bool:
+    """Whether the disk of this folder has no room for even the smallest work; False if that cannot be told."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return False
+    return found.f_bavail * found.f_frsize < LEAST_BYTES
+
+
+def _reason(error: OSError) -> str:
+    number = _NUMBER.search(str(error)) if error.errno is None else None
+    if number is not None:
+        code = int(number.group(1))
+        return reason_of(OSError(code, os.strerror(code)))
+    return " ".join(reason_of(error).split())
