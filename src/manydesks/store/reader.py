@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from manydesks.domain.states import MESSAGE_ENDED, MessageState, ResponseState, word
+from manydesks.domain.states import MESSAGE_ENDED, RESPONSE_ENDED, MessageState, word
 from manydesks.store.database import named_errors, open_reader
 from manydesks.store.migrations import refuse_foreign, refuse_newer, refuse_older
 from manydesks.store.wake import PREFIX, Listener
@@ -81,7 +81,7 @@ class Reader:
         sql = "select state, sum(n) from counters where scope = ? group by state"
         for state, n in self._all(sql, ("messages",)):
             counts[word(MessageState(state))] = n
-        undelivered = sum(n for state, n in self._all(sql, ("responses",)) if state < ResponseState.ACKED)
+        undelivered = sum(n for state, n in self._all(sql, ("responses",)) if state < RESPONSE_ENDED)
         return {**counts, "incoming": counts["pending"], "outgoing": undelivered}
 
     def agents(self) -> list[dict[str, Any]]:
@@ -91,25 +91,21 @@ class Reader:
 
     def dead(self, agent: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
         """Dead letters, oldest first."""
-        mine = "state = 5" if agent is None else "state = 5 and agent = ?"
-        rows = self._all(
-            "select id, message_id, agent, sender, text, last_error, retry_count, updated_at "
-            f"from messages_text where {mine} order by id limit ?",
-            (limit,) if agent is None else (agent, limit),
-        )
-        names = ("id", "messageId", "agent", "sender", "text", "reason", "attempts", "at")
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        more = {"reason": "last_error", "attempts": "retry_count"}
+        return self._letters("state = 5", more, agent, limit)
 
     def held(self, agent: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
         """Messages that wait for somebody to let them go on, oldest first."""
-        mine = "state = 2" if agent is None else "state = 2 and agent = ?"
-        rows = self._all(
-            "select id, message_id, agent, sender, text, hold_reason, last_error, updated_at "
-            f"from messages_text where {mine} order by id limit ?",
-            (limit,) if agent is None else (agent, limit),
-        )
-        names = ("id", "messageId", "agent", "sender", "text", "reason", "detail", "at")
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        more = {"reason": "hold_reason", "detail": "last_error"}
+        return self._letters("state = 2", more, agent, limit)
+
+    def _letters(self, which: str, more: dict[str, str], agent: str | None, limit: int) -> list[dict[str, Any]]:
+        """Messages that a person has to deal with; `which` is the condition of the index that finds them."""
+        wanted = {"id": "id", "messageId": "message_id", "agent": "agent", "sender": "sender", "text": "text"}
+        wanted |= more | {"at": "updated_at"}
+        whose, values = ("", (limit,)) if agent is None else (" and agent = ?", (agent, limit))
+        sql = f"select {', '.join(wanted.values())} from messages_text where {which}{whose} order by id limit ?"
+        return [dict(zip(wanted, row, strict=True)) for row in self._all(sql, values)]
 
     def message(self, message_id: str) -> dict[str, Any] | None:
         rows = self._all(f"{MESSAGES} message_id = ?", (message_id,))

@@ -11,8 +11,8 @@ from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.outcome import Rules, died, find_run
 from manydesks.store.respond import RESPONSES
 
-#: what to do with a response whose sending was cut off, by channel
-RESEND, ASK = "resend", "ask"
+#: a channel that sends again what was cut off; any other leaves it unsure
+RESEND = "resend"
 
 CUT_OFF = "the office stopped while it was being sent"
 STOPPED = "the office stopped during the run"

@@ -24,7 +24,7 @@ class Transaction:
     batch of operations instead of one each.
     """
 
-    __slots__ = ("_counts", "_events", "_sequences", "_stored", "boot", "db", "mono", "now")
+    __slots__ = ("_counts", "_events", "_sequences", "boot", "db", "mono", "now")
 
     #: the ledger's insert; its first value is `seq`
     INSERT_EVENT = ""
@@ -36,7 +36,6 @@ class Transaction:
         self.boot = boot
         self._events: list[tuple[Any, ...]] = []
         self._sequences: dict[str, int] = {}
-        self._stored: dict[str, int] = {}
         self._counts: dict[tuple[str, str, int], int] = {}
 
     @property
@@ -67,13 +66,9 @@ class Transaction:
         value = self._sequences.get(sequence)
         if value is None:
             row = self.one(READ_MARK, (sequence,))
-            value = self._stored[sequence] = row[0] if row else 0
+            value = row[0] if row else 0
         self._sequences[sequence] = value = value + 1
         return value
-
-    def put_back(self, sequence: str) -> None:
-        """The value that `next` just gave was not used: an operation that finds nothing to do writes nothing."""
-        self._sequences[sequence] -= 1
 
     def count(self, scope: str, agent: str, before: int | None, after: int | None, n: int = 1) -> None:
         """Rows of that scope went from one state to another (None: they were, or are, not there)."""
@@ -87,8 +82,7 @@ class Transaction:
     def finish(self) -> None:
         """Write what was gathered."""
         for name, value in self._sequences.items():
-            if value != self._stored[name]:
-                self.db.execute(WRITE_MARK, (name, value))
+            self.db.execute(WRITE_MARK, (name, value))
         if self._counts:
             self.db.executemany(ADD_COUNT, [(*key, n) for key, n in self._counts.items() if n])
         if self._events:

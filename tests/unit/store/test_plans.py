@@ -107,7 +107,7 @@ def db(path: Path) -> Iterator[apsw.Connection]:
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        ("_take_best", "ready"), ("_rank", "ready"), ("_ready_queue", "ready"), ("_due", "timer"),
+        ("_best", "ready"), ("_rank", "ready"), ("_ready_queue", "ready"), ("_due", "timer"),
         ("_next_timer", "timer"), ("_front", "lane"), ("_busy", "lane"), ("_mark_head", "lane"), ("_members", "claim"),
     ],
 )  # fmt: skip
