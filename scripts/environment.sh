@@ -27,6 +27,22 @@ may_apt() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1
 }
 
+# Installs one system package; $told is all that apt said. Another apt may be at work: wait for it.
+apt_install() {
+    say "installing the system package $1"
+    told=$(apt-get update -q 2>&1 && DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120 install -q -y --no-install-recommends "$1" 2>&1)
+}
+
+# Agents that run programs do so inside bubblewrap, on Linux. The office also starts without it, so this only says so.
+prepare_sandbox() {
+    [ "$(uname -s)" = Linux ] && ! command -v bwrap >/dev/null 2>&1 || return 0
+    if may_apt; then
+        apt_install bubblewrap && return
+        printf '%s\n' "$told" >&2
+    fi
+    say "bwrap is missing: agents that run programs need the system package bubblewrap, please install it"
+}
+
 new_enough() {
     "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
 }
@@ -46,9 +62,8 @@ find_python() {
     # Debian and Ubuntu ship the module in a package of its own.
     package=python$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv
     may_apt || give_up "$python cannot make virtual environments: please install its venv module ($package on Debian and Ubuntu) and try again."
-    say "installing the system package $package"
-    told=$(apt-get update -q 2>&1 && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$package" 2>&1) \
-        && "$python" -c 'import ensurepip, venv' || give_up "$told" "$package could not be installed: please install it and try again."
+    apt_install "$package" && "$python" -c 'import ensurepip, venv' \
+        || give_up "$told" "$package could not be installed: please install it and try again."
 }
 
 # What the environment must have been made from: the clone's place, its Python, the asked and the pinned packages.

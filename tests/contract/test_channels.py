@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from manydesks.channels.base import Channel, DeliveryFailed, Receipt
 from manydesks.channels.console import BACKLOG, Console, Screen
+from manydesks.domain.attachment import Attachment
 from manydesks.domain.envelope import Incoming, Parcel
 from manydesks.domain.failure import Failure, FailureClass, RetryPolicy
 from manydesks.domain.loopguard import Limits
@@ -75,9 +76,19 @@ async def test_it_may_be_asked_again_for_the_same_parcel(channel: Channel) -> No
     assert (await channel.send(parcel(attempt=2))).id
 
 
-@pytest.mark.parametrize("operation", ["message", "notice"])
-async def test_it_takes_answers_and_notices(channel: Channel, operation: str) -> None:
-    assert (await channel.send(parcel(operation=operation))).id
+OPERATIONS: dict[str, dict[str, Any]] = {
+    "message": {"files": (Attachment(name="a.txt", bytes=1, sha256="ab", path="files/ab/a.txt"),), "text": ""},
+    "notice": {},
+    "edit": {"target": "r1"},
+    "reaction": {"text": "👍", "target": None},
+    "card": {"metadata": {"card": {"title": "Done", "description": None, "fields": [], "actions": []}}},
+    "ask_question": {"metadata": {"question": {"id": "question_1", "title": "", "question": "Tea?", "options": []}}},
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_it_takes_whatever_an_agent_can_do(channel: Channel, operation: str) -> None:
+    assert (await channel.send(parcel(operation=operation, **OPERATIONS[operation]))).id
 
 
 @pytest.mark.parametrize("make", MEMBERS, ids=lambda make: make().name)
@@ -95,6 +106,22 @@ async def test_the_console_says_who_answers_whom() -> None:
     shown: list[str] = []
     await Console(show=shown.append).send(parcel(text="one\ntwo"))
     assert shown == ["assistant → ada: one\ntwo"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "line"),
+    [
+        ("message", "[file] a.txt (1 byte): files/ab/a.txt"),
+        ("edit", "[edited] hello"),
+        ("reaction", "[reacted] 👍"),
+        ("card", "[card] hello"),
+        ("ask_question", "[question] hello\n(to answer: manydesks answer question_1 …)"),
+    ],
+)
+async def test_the_console_says_what_it_shows(operation: str, line: str) -> None:
+    shown: list[str] = []
+    await Console(show=shown.append).send(parcel(operation=operation, **OPERATIONS[operation]))
+    assert shown == [f"assistant → ada: {line}"]
 
 
 @given(text=st.text(max_size=100), sender=st.text(max_size=20))

@@ -407,6 +407,14 @@ def test_controls_come_in_order_after_a_number(pair: Pair) -> None:
     assert [word.verb for word in pair.desk.controls(1)] == ["stop"]
 
 
+def test_a_number_leads_to_its_message(pair: Pair) -> None:
+    pair.host.put([message(1), message(2)])
+    (written,) = pair.desk.write(messages=[answer(1)]).messages
+    assert [pair.desk.find(seq) for seq in (2, 4, written)] == ["api_00000001", "api_00000002", "out_00000001"]
+    (number,) = pair.desk.write(steps=[step("hm")]).steps
+    assert [pair.desk.find(seq) for seq in (6, number, 0, -1, 2**70)] == [None] * 5
+
+
 def test_a_delivery_is_known_to_the_desk_and_the_last_word_counts(pair: Pair) -> None:
     assert pair.desk.delivery("out_1") is None
     pair.host.delivered("out_1", None, "unsure", 4)

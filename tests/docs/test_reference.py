@@ -30,7 +30,7 @@ from manydesks.mailbox import schema
 from manydesks.mailbox.connection import connected
 from manydesks.runner.providers import rehearsal
 from manydesks.settings.load import DEBUG, HOME, NO_SETTINGS, variables
-from manydesks.settings.model import allowed, sections
+from manydesks.settings.model import Settings, allowed, named_tables, sections
 from manydesks.store.database import open_reader
 from manydesks.store.store import Store
 
@@ -91,6 +91,15 @@ def settings_part() -> str:
             default = json.dumps(field.default, ensure_ascii=False)
             cells = (f"`{key}`", f"`{default}`", allowed(field), field.description or "", f"`{names[section, key]}`")
             lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    for section, model in named_tables().items():
+        lines += [f"## {section}.<name>", "", (Settings.model_fields[section].description or "").strip(), ""]
+        if model is None:
+            continue
+        lines += ["| setting | default | allowed | meaning |", "|---|---|---|---|"]
+        for key, field in model.model_fields.items():
+            default = "needed" if field.is_required() else f"`{json.dumps(field.default, ensure_ascii=False)}`"
+            lines.append(f"| `{key}` | {default} | {allowed(field)} | {field.description or ''} |")
         lines.append("")
     return "\n".join(lines)
 

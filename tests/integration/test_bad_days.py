@@ -44,7 +44,7 @@ def test_what_is_not_allowed_is_said_in_one_sentence(shell: Shell, maybe_office:
     assert "is empty" in shell.refusal("send", " \n\t ")
     assert "is empty" in shell.refusal("send", "-", text="\n")
     assert "is not a name for an agent: 1 to 32 lowercase" in shell.refusal("agent", "add", "../etc")
-    assert "There is no provider 'oracle'; there is rehearsal" in shell.refusal(
+    assert "There is no provider 'oracle'; there are anthropic, claude, openai, rehearsal" in shell.refusal(
         "agent", "add", "amy", "--provider", "oracle"
     )
     assert "from -100 to 100" in shell.refusal("send", "hello", "--priority", "101")
@@ -175,6 +175,10 @@ NOT_ALLOWED = (
     ("retry", {"id": "\ud800"}),
     ("retry", {"id": None}),
     ("drop", {"id": []}),
+    ("cancel", {"id": None}),
+    ("pause", {"id": "\ud800"}),
+    ("resume", {"id": 7}),
+    ("prune", {"days": 0}),
     ("mark_archived", {"seq": True}),
     ("mark_archived", {"seq": -1}),
     ("mark_archived", {"seq": 10**30}),

@@ -7,6 +7,7 @@ and channels do their work, and nothing may be left over.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import tempfile
 from collections.abc import Callable, Coroutine
@@ -86,6 +87,17 @@ STEPS = st.one_of(
     + step("settle", 8, pick=PICK, delivery=DELIVERIES, stale=RARELY)
     + step("the_host_is_killed", 1, resend=st.booleans(), pick=PICK, acts=ACT_LISTS, wrote=st.booleans())
     + step("by_hand", 1, pick=PICK, verb=st.sampled_from(["retry", "edit", "drop"]))
+    + step("cancel", 1, pick=PICK, waiting=st.booleans())
+    + step("a_quiet_hour", 2, rounds=st.integers(1, 4))
+    + step("pause", 1, agent=st.sampled_from(AGENTS), paused=st.booleans())
+    + step("archive", 2, back=st.sampled_from([0, 0, 3, 9, 40]))
+    + step(
+        "prune", 3,
+        steps=st.integers(1, 4),
+        keep_ms=st.sampled_from([0, 0, 3_000, 300_000]),
+        most=st.sampled_from([5, 20, 500]),
+        arrival_ms=st.sampled_from([10**12, 10**12, 60_000]),
+    )
     + step("time_passes", 2, milliseconds=st.sampled_from([1, 4_000, 60_000]))
     + step("the_clock_is_set", 1, milliseconds=st.sampled_from([-3_600_000, 3_600_000]))
 )  # fmt: skip
@@ -112,14 +124,30 @@ class OfficeMachine(RuleBasedStateMachine):
         self.restored = 0
         #: key → (trace, how many messages it was routed to)
         self.accepted: dict[str, tuple[str, int]] = {}
+        #: traces of arrivals that need not be recognised any more
+        self.forgotten: set[str] = set()
         self.final: dict[tuple[str, int], str] = {}
         self.fence = 0
         self.head = 0
+        self.paused: set[str] = set()
+        #: dead letters that were tried again by hand
+        self.requeued: set[str] = set()
+        #: whether only what is in the lake may go
+        self.require_archive = True
+        #: trace → the highest seq that was ever said of it
+        self.last: dict[str, int] = {}
+        #: (table, id) → trace, of every message and response that is there
+        self.there: dict[tuple[str, int], str] = {}
 
     # the office's hands
 
     def do(self, verb: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(verb)
+
+    def steady(self) -> int:
+        """The file's own time, which goes on whatever becomes of the wall clock."""
+        ((offset,),) = self.rows("select seq from marks where name like 'boot:%'")
+        return int(offset) + self.clock.since_boot()
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         return self.eyes.execute(sql, values).fetchall()
@@ -195,9 +223,14 @@ class OfficeMachine(RuleBasedStateMachine):
     def happens(self, step: tuple[str, dict[str, Any]]) -> None:
         verb, arguments = step
         getattr(self, verb)(**arguments)
+        self.listen()
 
-    @initialize()
-    def first(self) -> None:
+    def listen(self) -> None:
+        self.last |= dict(self.rows("select trace, max(seq) from events where trace is not null group by trace"))
+
+    @initialize(require_archive=st.booleans())
+    def first(self, require_archive: bool) -> None:
+        self.require_archive = require_archive
         self.head = self.rows("select seq from ledger_head")[0][0]
 
     def accept(self, key: int, agents: list[str], place: str, priority: int) -> None:
@@ -224,6 +257,7 @@ class OfficeMachine(RuleBasedStateMachine):
         begun = self.do(self.store.claim(batch=batch, most=most))
         assert len(begun) <= most
         for claimed in begun:
+            assert claimed.agent not in self.paused, "a paused agent has begun a run"
             assert claimed.fence > self.fence, "a fence was given twice"
             self.fence = claimed.fence
             assert 1 <= len(claimed.messages) <= batch
@@ -232,7 +266,7 @@ class OfficeMachine(RuleBasedStateMachine):
             # the first was due when it was marked, whatever the wall clock says since
             for work in claimed.messages[1:]:
                 ((not_before,),) = self.rows("select not_before from messages where id = ?", work.row)
-                assert not_before is None or not_before <= self.clock.now(), "a batch holds a row whose timer runs"
+                assert not_before is None or not_before <= self.steady(), "a batch holds a row whose timer runs"
         self.runs += begun
 
     def take(self, pick: int, acts: list[str], stale: bool, epoch: str) -> None:
@@ -337,10 +371,63 @@ class OfficeMachine(RuleBasedStateMachine):
         }[verb]
         if state == 5:
             self.do(act())
+            if verb != "drop":
+                self.requeued.add(message)
         else:
             with pytest.raises(WrongState):
                 self.do(act())
             assert self.state() == before
+
+    def cancel(self, pick: int, waiting: bool) -> None:
+        which = "state in (0, 2)" if waiting else "state not in (0, 2)"
+        everything = self.rows(f"select message_id, state from messages where {which} order by id")
+        if not everything:
+            return
+        message, state = everything[pick % len(everything)]
+        before = self.state()
+        if state in (0, 2):
+            self.do(self.store.cancel(message))
+            assert self.rows("select status from messages where message_id = ?", message) == [("cancelled",)]
+        else:
+            with pytest.raises(WrongState):
+                self.do(self.store.cancel(message))
+            assert self.state() == before
+
+    def pause(self, agent: str, paused: bool) -> None:
+        changed = self.do(self.store.pause(agent) if paused else self.store.resume(agent))
+        assert changed is (paused is not (agent in self.paused))
+        (self.paused.add if paused else self.paused.discard)(agent)
+
+    def archive(self, back: int) -> None:
+        self.do(self.store.mark_archived(max(0, self.head - back)))
+
+    def prune(self, steps: int, keep_ms: int, most: int, arrival_ms: int) -> None:
+        for _ in range(steps):
+            self.prune_once(keep_ms, most, arrival_ms)
+
+    def prune_once(self, keep_ms: int, most: int, arrival_ms: int) -> None:
+        known = {key for (key,) in self.rows("select key from arrivals")}
+        words = {id for (id,) in self.rows("select body from agent_messages")}
+        done = self.do(
+            self.store.prune(keep_ms=keep_ms, require_archive=self.require_archive, most=most, arrival_ms=arrival_ms)
+        )
+        assert sum(done.counts.values()) <= most
+        now = {(table, id) for table in ("messages", "responses") for (id,) in self.rows(f"select id from {table}")}
+        gone = {row: trace for row, trace in self.there.items() if row not in now}
+        assert len(gone) == done.messages + done.responses
+        for trace in gone.values():
+            assert not self.require_archive or self.last[trace] <= done.archived, "gone before the lake had it"
+        self.final = {row: status for row, status in self.final.items() if row not in gone}
+        self.there = {row: trace for row, trace in self.there.items() if row not in gone}
+        for key in known - {key for (key,) in self.rows("select key from arrivals")}:
+            self.forgotten.add(self.accepted.pop(key)[0])
+        assert words <= {id for (id,) in self.rows("select id from bodies")}, "what an agent remembers is gone"
+
+    def a_quiet_hour(self, rounds: int) -> None:
+        """Some of what waits is answered and arrives, so that traces come to an end."""
+        for _ in range(rounds):
+            self.answer_and_deliver()
+        self.clock.advance(1)
 
     def time_passes(self, milliseconds: int) -> None:
         self.clock.advance(milliseconds)
@@ -402,7 +489,10 @@ class OfficeMachine(RuleBasedStateMachine):
         ((head, count, highest),) = self.rows(
             "select h.seq, count(e.seq), coalesce(max(e.seq), 0) from ledger_head h left join events e on true"
         )
-        assert head == count == highest, "a gap in the ledger"
+        marks = dict(self.rows("select name, seq from marks"))
+        pruned = marks.get("pruned", 0)
+        assert head == pruned + count == highest, "a gap in the ledger"
+        assert not self.require_archive or pruned <= marks.get("archived", 0), "pruned before the lake had it"
         assert head >= self.head
         self.head = head
         for table in ("messages", "responses"):
@@ -414,17 +504,43 @@ class OfficeMachine(RuleBasedStateMachine):
             )
 
     @invariant()
+    def only_pruning_removes(self) -> None:
+        now = {
+            (table, id): trace
+            for table in ("messages", "responses")
+            for id, trace in self.rows(f"select id, trace from {table}")
+        }
+        assert self.there.items() <= now.items()
+        self.there = now
+        # with a trace go all of its rows, in one step or several; until the last is gone its last event stays
+        self.none_of("a run without messages", "select id from runs where id not in (select run from run_messages)")
+        self.none_of(
+            "a text that nobody names",
+            "select id from bodies where id not in (select body from arrivals union select body from messages "
+            "union select body from responses union select original_body from responses "
+            "union select body from agent_messages union select coalesce(body, 0) from events)",
+        )
+
+    @invariant()
     def each_key_yields_one_chain(self) -> None:
         found = self.rows(
-            "select a.key, a.trace, (select count(*) from messages m where m.trace = a.trace and m.hop = 0) "
-            "from arrivals a"
+            "select a.key, a.trace, a.pruned_at, "
+            "(select count(*) from messages m where m.trace = a.trace and m.hop = 0) from arrivals a"
         )
-        assert {key: (trace, roots) for key, trace, roots in found} == self.accepted
-        self.none_of(
-            "a message outside the chain of its arrival",
-            "select m.id from messages m left join arrivals a on a.key = m.arrival and a.trace = m.trace "
-            "where a.key is null",
-        )
+        assert {key: trace for key, trace, _, _ in found} == {key: trace for key, (trace, _) in self.accepted.items()}
+        for key, trace, pruned_at, roots in found:
+            if pruned_at is not None:
+                assert roots == 0
+            elif self.last[trace] > self.first_event():
+                assert roots == self.accepted[key][1]
+        arrivals = {trace for trace, _ in self.accepted.values()}
+        for id, trace in self.rows("select id, trace from messages"):
+            # what has not ended, or is dead, may outlive its arrival
+            assert trace in arrivals | self.forgotten, f"{id} is outside the chain of its arrival"
+
+    def first_event(self) -> int:
+        ((first,),) = self.rows("select min(seq) from events")
+        return int(first)
 
     @invariant()
     def what_has_ended_stays_so(self) -> None:
@@ -449,9 +565,9 @@ class OfficeMachine(RuleBasedStateMachine):
         self.none_of(
             "two attempts of one message both have output",
             "select message_id from responses r where operation = 'message' and status in "
-            "('pending', 'sending', 'unsure', 'acked') and not exists "
-            "(select 1 from events e where e.kind = 'message_requeued' and e.message = r.message_id) "
+            "('pending', 'sending', 'unsure', 'acked') and message_id not in (select value from json_each(?)) "
             "group by message_id having count(distinct run) > 1",
+            json.dumps(sorted(self.requeued)),
         )
         self.none_of(
             "a dead message whose sender was not told",
@@ -473,6 +589,8 @@ class OfficeMachine(RuleBasedStateMachine):
 
     def everybody_works(self) -> None:
         """All runs answer, all sendings arrive, time passes: every message ends, or is held for a reason."""
+        for agent in AGENTS:
+            self.do(self.store.resume(agent))
         for claimed in [claimed for claimed in self.runs if claimed.fence in self.live()]:
             self.do(self.store.run_released(claimed.session, claimed.fence, "the end"))
         for parcel in [parcel for parcel in self.parcels if parcel.fence in self.live()]:
@@ -483,19 +601,26 @@ class OfficeMachine(RuleBasedStateMachine):
         for _ in range(1_000):
             if self.rows(unfinished) == [(0,), (0,)]:
                 break
-            for claimed in self.do(self.store.claim(batch=3, most=3)):
-                page = self.page(claimed, [COMPLETE] * len(claimed.messages), EPOCHS[0])
-                assert self.do(self.store.take(claimed.session, page, self.rules)) == claimed.fence
-            for parcel in self.do(self.store.claim_parcels(["console"], most=10)):
-                self._settle(parcel, Delivery(receipt="r"), ours=True)
+            self.answer_and_deliver()
             if (timer := self.do(self.store.next_timer())) is not None:
-                self.clock.advance(max(0, timer - self.clock.now()))
+                self.clock.advance(max(0, timer))
         assert self.rows(unfinished) == [(0,), (0,)], "something is stuck"
+        self.listen()
         self.lanes()
         self.ledger_and_counters()
+        self.only_pruning_removes()
         self.each_key_yields_one_chain()
         self.what_has_ended_stays_so()
         self.nothing_is_said_twice_and_nobody_is_left_untold()
+
+    def answer_and_deliver(self) -> None:
+        for claimed in self.do(self.store.claim(batch=3, most=3)):
+            self.fence = max(self.fence, claimed.fence)
+            page = self.page(claimed, [COMPLETE] * len(claimed.messages), EPOCHS[0])
+            assert self.do(self.store.take(claimed.session, page, self.rules)) == claimed.fence
+        for parcel in self.do(self.store.claim_parcels(["console"], most=10)):
+            self.fence = max(self.fence, parcel.fence)
+            self._settle(parcel, Delivery(receipt="r"), ours=True)
 
 
 SMALL = settings(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
+from typing import Any
+
 import click
 
 from manydesks.cli import exits
@@ -25,7 +29,7 @@ COLUMNS = (
 
 @click.group(cls=Group)
 def agent() -> None:
-    """Add, list and remove agents."""
+    """Add, show, list and remove agents."""
 
 
 @agent.command()
@@ -33,16 +37,57 @@ def agent() -> None:
 @click.option("--name", help="What people call it  [default: its id]")
 @click.option("--provider", help="What drives it  [default: rehearsal]")
 @click.option("--model", help="The provider's model  [default: the provider's]")
+@click.option("--sandbox", help="What holds its programs  [default: the setting sandbox.kind]")
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the provider; repeatable.")
 @pass_invocation
-def add(invocation: Invocation, id: str, name: str | None, provider: str | None, model: str | None) -> None:
+def add(
+    invocation: Invocation,
+    id: str,
+    name: str | None,
+    provider: str | None,
+    model: str | None,
+    sandbox: str | None,
+    options: tuple[str, ...],
+) -> None:
     """Add an agent, with a workspace of its own."""
-    made = invocation.door.ask("agent_add", id=id, name=name, provider=provider, model=model)
+    given = dict(_option(text) for text in options)
+    made = invocation.door.ask(
+        "agent_add", id=id, name=name, provider=provider, model=model, sandbox=sandbox, options=given
+    )
     out = invocation.out
     if out.json:
         out.value(made)
         return
     driven = " ".join(one_line(part) for part in (made["provider"], made.get("model")) if part)
     out.line(f"Agent {one_line(made['id'])} added ({driven}); its workspace is {one_line(str(made['workspace']))}.")
+
+
+@agent.command()
+@click.argument("id")
+@pass_invocation
+def show(invocation: Invocation, id: str) -> None:
+    """Show one agent: what drives it, what holds it, what it has to do."""
+    from manydesks.store.agents import unknown_agent
+
+    agents, out = {row["id"]: row for row in invocation.reader.agents()}, invocation.out
+    if id not in agents:
+        raise unknown_agent(id, agents)
+    found = agents[id]
+    if out.json:
+        out.value(found)
+        return
+    state = "paused" if found["paused"] else "active"
+    lines = {
+        "agent": found["id"],
+        "name": found["name"],
+        "provider": " ".join(part for part in (found["provider"], found["model"]) if part),
+        "sandbox": found["sandbox"] or "as the settings say",
+        "options": ", ".join(f"{key} = {json.dumps(value)}" for key, value in found["options"].items()) or "none",
+        "workspace": found["workspace"],
+        "state": f"{state}, {found['pending']} pending, {found['processing']} processing",
+    }
+    for word, value in lines.items():
+        out.line(f"{word + ':':<11}{one_line(str(value))}")
 
 
 @agent.command("list")
@@ -84,3 +129,15 @@ def remove(invocation: Invocation, id: str, yes: bool) -> int:
     else:
         out.line(f"Agent {one_line(id)} removed.")
     return exits.OK
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """KEY=VALUE; the value as TOML if it is, else as plain text."""
+    key, mark, value = text.partition("=")
+    if not mark or not key.strip():
+        raise click.UsageError(f"An option is KEY=VALUE, not '{text[:80]}'.")
+    try:
+        parsed = tomllib.loads(f"value = {value}")
+    except (ValueError, RecursionError):
+        return key.strip(), value
+    return key.strip(), parsed["value"] if len(parsed) == 1 else value

@@ -31,6 +31,14 @@ class Answer:
     obituary: bool
     #: more than one agent works on the trace, so far
     several: bool
+    #: message, notice, edit, reaction, card, ask_question
+    operation: str = "message"
+
+    @property
+    def shown(self) -> str:
+        """As a person reads it: what is no text of its own says what it is."""
+        mark = {"edit": "[edited] ", "reaction": "[reacted] ", "ask_question": "[question] "}.get(self.operation, "")
+        return mark + self.text
 
     def as_json(self) -> dict[str, int | str]:
         return {
@@ -65,6 +73,7 @@ class Answers:
                     status=response["status"],
                     obituary=message["status"] == "dead" and response.get("operation") == "notice",
                     several=several,
+                    operation=response.get("operation") or "message",
                 )
 
 

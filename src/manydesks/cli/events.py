@@ -34,7 +34,7 @@ def events(invocation: Invocation, follow: bool, kinds: tuple[str, ...], trace: 
     _check(kinds)
     reader, out = invocation.reader, invocation.out
     if after is None:
-        after = reader.head() if follow else 0
+        after = reader.head() if follow else reader.first() - 1
     if not follow:
         found = _pages(invocation, after, kinds, trace)
         if not out.json:

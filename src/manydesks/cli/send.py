@@ -12,6 +12,7 @@ from manydesks.cli.body import read_body
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
 from manydesks.cli.seconds import timeout_option
+from manydesks.cli.sender import login_name
 from manydesks.cli.text import one_line
 from manydesks.domain.errors import NotAnswering, UnknownTrace
 from manydesks.domain.ids import new_id
@@ -38,7 +39,9 @@ def send(invocation: Invocation, text: str, to: str | None, wait: bool, timeout:
     body = read_body(text)
     # Made before asking: a call repeated after a lost connection names the same message, and cannot store it twice.
     message_id = new_id("console")
-    accepted = invocation.door.ask("send", text=body, to=to, sender=_sender(), priority=priority, message_id=message_id)
+    accepted = invocation.door.ask(
+        "send", text=body, to=to, sender=login_name(), priority=priority, message_id=message_id
+    )
     out = invocation.out
     for notice in accepted["notices"]:
         out.note(notice)
@@ -68,7 +71,7 @@ def _wait(invocation: Invocation, accepted: dict[str, Any], timeout: float) -> i
         for answer in answers.new(trace):
             told.append(answer)
             if not out.json and not answer.obituary:
-                out.answer(answer.text, agent=answer.agent if answer.several else None)
+                out.answer(answer.shown, agent=answer.agent if answer.several else None)
         done = settled(trace)
         left = deadline - clock.monotonic()
         if done or left <= 0:
@@ -105,13 +108,3 @@ def _office_runs(invocation: Invocation) -> bool:
     except NotAnswering as error:
         invocation.out.note(str(error))  # it runs, and the message is stored already: no reason to fail
         return True
-
-
-def _sender() -> str:
-    """The person's login name; containers may not have one."""
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "console"

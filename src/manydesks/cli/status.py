@@ -33,20 +33,24 @@ def status(invocation: Invocation) -> int:
         state = "not_answering"
         out.note(str(error))
     queue: dict[str, int] | None = None
+    paused: list[str] = []
     try:
         queue = invocation.reader.queue_status()
+        paused = [row["id"] for row in invocation.reader.agents() if row["paused"]]
     except ManyDesksError as error:
         if state == "up":
             raise
         out.note(str(error))  # the answer is "no" already, and a home that was never used has no queue
     home = str(invocation.home.path)
     if out.json:
-        out.value({"status": state, "home": home, "host": host, "queue": queue})
+        out.value({"status": state, "home": home, "host": host, "queue": queue, "paused": paused})
     else:
         out.line(f"office  {out.status(state.replace('_', ' '))}{_about(host)}")
         out.line(f"home    {one_line(home)}")
         if queue is not None:
             out.line("queue   " + ", ".join(f"{queue[key]:,} {key}" for key in SHOWN))
+        if paused:
+            out.line("paused  " + ", ".join(map(one_line, paused)))
     return exits.OK if state == "up" else exits.FAILED
 
 

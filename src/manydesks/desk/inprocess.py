@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
-from manydesks.desk.base import Bells, Seat
+from manydesks.desk.base import Bells, Doors, Seat, Way
 from manydesks.domain.clock import Clock
 from manydesks.domain.errors import RunnerCrashed
+from manydesks.domain.failure import Failure, FailureClass
 from manydesks.mailbox.desk import DeskMailbox
 from manydesks.mailbox.host import HostMailbox
 from manydesks.runner.loop import Runner
-from manydesks.runner.providers.registry import Providers
+from manydesks.runner.providers.base import Descriptor, Endpoint, Station
+from manydesks.runner.tools.base import Means
 
 log = logging.getLogger(__name__)
 
@@ -21,21 +24,34 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 5.0
 
 
-def repair(folder: Path) -> None:
-    """Mend the desk's side after a crash: here the host is the desk, and nobody else wrote there. Blocks."""
-    _desk_side(folder).open()
-
-
 class InProcessDesk:
     """The runner is a task of the host's loop; warm until the idle time."""
 
-    def __init__(self, seat: Seat, bells: Bells, *, providers: Providers, clock: Clock, idle_seconds: float) -> None:
+    sandbox = "in process"
+
+    def __init__(
+        self,
+        seat: Seat,
+        bells: Bells,
+        *,
+        provider: Descriptor,
+        options: Mapping[str, Any],
+        way: Way | None,
+        doors: Doors,
+        clock: Clock,
+        idle_seconds: float,
+    ) -> None:
         self.mailbox = HostMailbox(seat.folder, session=seat.session, agent=seat.agent)
+        self.takes_more = provider.takes_more
+        self.continuation: str | None = None
         self._seat = seat
         self._bells = bells
+        self._provider = provider
+        self._options = options
+        self._way = way
+        self._doors = doors
         self._clock = clock
         self._idle_seconds = idle_seconds
-        self._provider = providers.get(seat.provider)
         self._nudged = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -43,6 +59,9 @@ class InProcessDesk:
         self._nudged.set()
         if self._task is None:
             self._task = asyncio.create_task(self._sit(), name=f"runner {self._seat.session}")
+
+    def fault(self) -> str | None:
+        return None
 
     async def stop(self) -> None:
         task, self._task = self._task, None
@@ -54,31 +73,56 @@ class InProcessDesk:
     async def _sit(self) -> None:
         session = self._seat.session
         self._bells.started(session)
-        trouble: str | None = None
+        trouble: Failure | None = None
         try:
-            desk_side = _desk_side(self._seat.folder)
-            await asyncio.to_thread(desk_side.open)
-            runner = Runner(
-                desk_side,
-                self._provider.load(),
-                agent=self._seat.agent,
-                name=self._seat.agent_name,
-                clock=self._clock,
-                nudge=self._nudged,
-                on_output=lambda: self._bells.output(session),
-                idle_seconds=self._idle_seconds,
-                poll_seconds=POLL_SECONDS,
-            )
-            await runner.run()
+            await self._run()
         except RunnerCrashed as crash:
-            trouble = f"the runner died: {crash}"
+            trouble = Failure(kind=FailureClass.TRANSIENT, reason=f"the runner died: {crash}")
         except Exception as error:
             # whatever a provider or a broken mailbox raises ends this runner only; its run is classified by the office
             log.exception("A runner ended by an error", extra={"action": "runner_failed", "session": session})
-            trouble = f"the runner failed: {type(error).__name__}: {error}"
+            reason = f"the runner failed: {type(error).__name__}: {error}"
+            trouble = Failure(kind=FailureClass.TRANSIENT, reason=reason)
         self._task = None
         self._bells.ended(session, trouble)
 
+    async def _run(self) -> None:
+        seat, session = self._seat, self._seat.session
+        desk_side = DeskMailbox(seat.folder / "in", seat.folder / "out")
+        await asyncio.to_thread(desk_side.open)
+        endpoint = await self._doors.open(session, self._way) if self._way else None
+        try:
+            provider = self._provider.load(self._station(endpoint))
+            runner = Runner(
+                desk_side,
+                provider,
+                agent=seat.agent,
+                name=seat.agent_name,
+                clock=self._clock,
+                nudge=self._nudged,
+                on_output=lambda: self._bells.output(session),
+                on_progress=lambda text: self._bells.progress(session, text),
+                idle_seconds=self._idle_seconds,
+                poll_seconds=POLL_SECONDS,
+                continuation=self.continuation,
+                means=Means(workspace=seat.workspace, outbox=seat.folder / "out" / "outbox"),
+            )
+            try:
+                await runner.run()
+            finally:
+                await provider.close()
+        finally:
+            await self._doors.close(session)
 
-def _desk_side(folder: Path) -> DeskMailbox:
-    return DeskMailbox(folder / "in", folder / "out")
+    def _station(self, endpoint: Endpoint | None) -> Station:
+        seat = self._seat
+        return Station(
+            agent=seat.agent,
+            name=seat.agent_name,
+            model=seat.model,
+            workspace=seat.workspace,
+            state=seat.folder / "state",
+            inbox=seat.folder / "in" / "inbox",
+            options=self._options,
+            endpoint=endpoint,
+        )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+from manydesks.domain.attachment import Attachment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +63,8 @@ class Work:
     from_agent: str | None
     channel: str
     created_at: int
+    #: what the desk gets as it is; None: text and sender say all
+    content: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +79,10 @@ class Claimed:
     provider: str
     model: str | None
     sandbox: str | None
+    #: the agent's own options for its provider
+    options: Mapping[str, Any]
+    #: what the last accepted turn of the session left
+    continuation: str | None
     messages: tuple[Work, ...]
 
 
@@ -96,3 +105,9 @@ class Parcel:
     operation: str
     text: str
     created_at: int
+    #: what goes with it, each a copy that the office keeps
+    files: tuple[Attachment, ...] = ()
+    #: of a card its `card`, of a question its `question` (id, title, question, options)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    #: the platform's id of what an edit or a reaction is about; None: the platform has none
+    target: str | None = None

@@ -5,8 +5,11 @@ ManyDesksError
 │   ├── UnknownAgent
 │   ├── UnknownMessage
 │   ├── UnknownTrace
+│   ├── UnknownQuestion
+│   ├── UnknownJob
 │   └── Duplicate            the arrival is known already
 ├── WrongState               the thing exists, but is not in a state that allows the act
+├── LedgerPruned             the events that were asked for are no longer kept
 ├── SettingsError            a settings or secrets file, or a variable, is not valid
 ├── HomeError                the home folder cannot be used
 ├── StoreError
@@ -22,6 +25,7 @@ ManyDesksError
 ├── MailboxError
 │   ├── MailboxRefused       the desk's side is not a file the host will read
 │   └── MailboxTimeout
+├── SandboxError             a desk's sandbox cannot be started or ended
 ├── RunnerCrashed            the runner died in the middle of a turn; nothing of that turn was acknowledged
 └── PipelineError
     ├── ExtraMissing
@@ -69,12 +73,25 @@ class UnknownTrace(BadInput):
     """There is no trace or message '{trace}'."""
 
 
+class UnknownQuestion(BadInput):
+    """There is no question '{question}'; `manydesks questions` shows those that are open."""
+
+
+class UnknownJob(BadInput):
+    """There is no job {job} in the queue '{queue}'."""
+
+
 class Duplicate(BadInput):
     """The message '{message}' was accepted before; it is not stored twice."""
 
 
 class WrongState(ManyDesksError):
     """{what} is {status}; only {allowed} can be {act}."""
+
+
+class LedgerPruned(ManyDesksError):
+    """The ledger begins at event {first}: what was before it has been pruned. Read on from there, and take what is
+    older from the lake."""
 
 
 class SettingsError(ManyDesksError):
@@ -136,6 +153,10 @@ class MailboxRefused(MailboxError):
 
 class MailboxTimeout(MailboxError):
     """The mailbox {path} was locked for more than {seconds} s."""
+
+
+class SandboxError(ManyDesksError):
+    """The desk's sandbox failed: {reason}."""
 
 
 class RunnerCrashed(ManyDesksError):

@@ -32,7 +32,7 @@ MAX_TARGETS = 64
 #: more notices than this are summed up
 MAX_NOTICES = 8
 
-By = Literal["tag", "prefix", "default", "wiring", "hand-off", "chain", "join", "room"]
+By = Literal["tag", "prefix", "default", "wiring", "hand-off", "chain", "join", "room", "answer"]
 
 
 class Default(Enum):

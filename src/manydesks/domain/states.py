@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from manydesks.domain.errors import ManyDesksError
 
@@ -37,13 +37,22 @@ class ResponseState(IntEnum):
     EXPIRED = 7
 
 
+class QuestionState(IntEnum):
+    """A question of an agent to a person."""
+
+    ASKED = 0
+    ANSWERED = 1
+    EXPIRED = 2
+    WITHDRAWN = 3
+
+
 class IllegalMove(ManyDesksError):
     """A {machine} cannot go from {before} to {after}."""
 
 
 S = TypeVar("S", bound=IntEnum)
 
-M, R = MessageState, ResponseState
+M, R, Q = MessageState, ResponseState, QuestionState
 
 MESSAGE_MOVES: Mapping[MessageState, frozenset[MessageState]] = {
     M.PENDING: frozenset({M.PROCESSING, M.HELD, M.CANCELLED, M.DEAD}),
@@ -65,6 +74,19 @@ RESPONSE_MOVES: Mapping[ResponseState, frozenset[ResponseState]] = {
     R.EXPIRED: frozenset(),
 }
 
+QUESTION_MOVES: Mapping[QuestionState, frozenset[QuestionState]] = {
+    Q.ASKED: frozenset({Q.ANSWERED, Q.EXPIRED, Q.WITHDRAWN}),
+    Q.ANSWERED: frozenset(),
+    Q.EXPIRED: frozenset(),
+    Q.WITHDRAWN: frozenset(),
+}
+
+_MOVES: Mapping[type[IntEnum], Mapping[Any, frozenset[Any]]] = {
+    MessageState: MESSAGE_MOVES,
+    ResponseState: RESPONSE_MOVES,
+    QuestionState: QUESTION_MOVES,
+}
+
 #: states at or above these have ended; a dead message may still be revived by hand
 MESSAGE_ENDED = M.COMPLETED
 RESPONSE_ENDED = R.ACKED
@@ -76,8 +98,7 @@ def word(state: IntEnum) -> str:
 
 
 def may_move(before: S, after: S) -> bool:
-    moves = MESSAGE_MOVES if isinstance(before, MessageState) else RESPONSE_MOVES
-    return after in moves[before]  # type: ignore[index]  # both tables are keyed by their own enum
+    return after in _MOVES[type(before)][before]
 
 
 def advance(before: S, after: S) -> S:

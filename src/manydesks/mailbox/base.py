@@ -74,6 +74,9 @@ class DeskSide(Protocol):
     def controls(self, after: int) -> list[Control]:
         """The host's words after this number, oldest first."""
 
+    def find(self, seq: int) -> str | None:
+        """The id of the message with this number, given to the desk or written by it; None: there is none."""
+
     def delivery(self, out_id: str) -> Delivery | None:
         """What the host said of this row; None while it is on its way."""
 

@@ -160,6 +160,19 @@ class DeskMailbox:
         rows = self._read("SELECT seq, verb, data FROM control WHERE seq > ? ORDER BY seq", (after,))
         return [Control(seq=seq, verb=verb, data=json.loads(data)) for seq, verb, data in rows]
 
+    def find(self, seq: int) -> str | None:
+        if not 0 < seq <= validation.MAX_INTEGER:
+            return None
+        if seq % 2 == 0:
+            rows = self._read("SELECT id FROM messages_in WHERE seq = ?", (seq,))
+        else:
+            try:
+                with self._lock, connected(self._outbound, "rw") as connection:
+                    rows = connection.execute("SELECT id FROM messages_out WHERE seq = ?", (seq,)).fetchall()
+            except sqlite3.Error as error:
+                raise self._failure(self._outbound, error) from error
+        return rows[0][0] if rows else None
+
     def delivery(self, out_id: str) -> Delivery | None:
         rows = self._read("SELECT out_id, receipt, status, at FROM delivered WHERE out_id = ?", (out_id,))
         for found, receipt, status, at in rows:

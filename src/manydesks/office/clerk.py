@@ -7,15 +7,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
 
+from manydesks.desk.furnish import checked_options
+from manydesks.desk.sandboxes.registry import Sandboxes
 from manydesks.domain.envelope import Incoming
 from manydesks.domain.errors import BadInput, HomeError
 from manydesks.domain.ids import is_name, new_id
+from manydesks.office.keeper import prune
+from manydesks.office.workspace.furnish import furnish_workspace
 from manydesks.runner.providers.registry import Providers
 from manydesks.settings.home import Home, reason_of
 from manydesks.settings.model import Settings
 from manydesks.store.store import Store
 
 FIRST_AGENT = "assistant"
+
+#: steps of retention for one request: each is a few milliseconds, and whoever asks waits 10 s at most
+PRUNE_STEPS = 40
 
 
 class Clerk:
@@ -32,6 +39,12 @@ class Clerk:
             "retry": self.retry,
             "release": self.release,
             "drop": self.drop,
+            "cancel": self.cancel,
+            "pause": self.pause,
+            "resume": self.resume,
+            "prune": self.prune,
+            "questions": self.questions,
+            "answer": self.answer,
             "mark_archived": self.mark_archived,
         }
 
@@ -93,21 +106,28 @@ class Clerk:
         name: str | None = None,
         provider: str | None = None,
         model: str | None = None,
+        sandbox: str | None = None,
+        options: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         _strings(id=id)
-        _strings_if_given(name=name, provider=provider, model=model)
+        _strings_if_given(name=name, provider=provider, model=model, sandbox=sandbox)
         provider = provider or "rehearsal"
         if provider not in (known := Providers().names()):
-            raise BadInput(f"There is no provider '{provider}'; there is {', '.join(known)}.")
+            raise BadInput(f"There is no provider '{provider}'; there are {', '.join(known)}.")
+        if sandbox is not None and sandbox not in (known := Sandboxes().names()):
+            raise BadInput(f"There is no sandbox '{sandbox}'; there are {', '.join(known)}.")
+        checked_options(Providers().get(provider), options or {}, self._settings)
         if is_name(id):  # else the store says what a name is
-            self._furnish_workspace(id)
-        return await self._store.add_agent(id=id, name=name, provider=provider, model=model)
+            self._furnish_workspace(id, name or id)
+        return await self._store.add_agent(
+            id=id, name=name, provider=provider, model=model, sandbox=sandbox, options=options
+        )
 
-    def _furnish_workspace(self, agent: str) -> None:
+    def _furnish_workspace(self, agent: str, name: str) -> None:
         """Before the agent is stored: an agent without a folder could not be mended by adding it again."""
         folder = self._home.workspace(agent)
         try:
-            folder.mkdir(mode=0o700, exist_ok=True)
+            furnish_workspace(folder, agent=agent, name=name)
         except OSError as error:
             raise HomeError(home=self._home.path, reason=f"{folder} cannot be created, {reason_of(error)}.") from error
 
@@ -130,6 +150,32 @@ class Clerk:
         _strings(id=id)
         await self._store.drop(id)
         return {"messageId": id, "status": "cancelled"}
+
+    async def cancel(self, *, id: str) -> dict[str, Any]:
+        _strings(id=id)
+        await self._store.cancel(id)
+        return {"messageId": id, "status": "cancelled"}
+
+    async def pause(self, *, id: str) -> dict[str, Any]:
+        _strings(id=id)
+        return {"agent": id, "paused": True, "changed": await self._store.pause(id)}
+
+    async def resume(self, *, id: str) -> dict[str, Any]:
+        _strings(id=id)
+        return {"agent": id, "paused": False, "changed": await self._store.resume(id)}
+
+    async def prune(self) -> dict[str, Any]:
+        """What retention would do by and by, as much as an answer may take; `more`: ask again."""
+        done = await prune(self._store, self._settings.retention, steps=PRUNE_STEPS)
+        return asdict(done)
+
+    async def questions(self) -> dict[str, Any]:
+        return {"questions": await self._store.open_questions()}
+
+    async def answer(self, *, id: str, answer: str, by: str = "you") -> dict[str, Any]:
+        """A person's answer to an agent's question: an option or own words."""
+        _strings(id=id, answer=answer, by=by)
+        return await self._store.answer_question(id, answer, by=by)
 
     async def mark_archived(self, *, seq: int) -> dict[str, Any]:
         if type(seq) is not int or not 0 <= seq < 2**63:

@@ -14,6 +14,7 @@ from typing import Any
 from manydesks import __version__
 from manydesks.channels.base import Channel
 from manydesks.channels.console import Console, Screen
+from manydesks.desk.furnish import STRICT, Furnisher
 from manydesks.domain.clock import Clock, SystemClock
 from manydesks.domain.errors import BadInput, StoreError
 from manydesks.office.clerk import Clerk
@@ -21,10 +22,12 @@ from manydesks.office.control import Control
 from manydesks.office.deliver import Deliverer
 from manydesks.office.dispatch import Dispatcher
 from manydesks.office.ground import Ground
+from manydesks.office.keeper import Keeper
 from manydesks.office.lock import HOST_LOCK, WRITE_LOCK, host_locks
 from manydesks.office.recovery import recover
 from manydesks.office.rules import rules
 from manydesks.office.threads import MailboxThreads
+from manydesks.office.upstreams import Doors
 from manydesks.office.wire import SOCKET
 from manydesks.settings.home import Home
 from manydesks.settings.load import load_settings
@@ -105,25 +108,44 @@ class Host:
     async def _open(self, store: Store, threads: MailboxThreads) -> None:
         channels: dict[str, Channel] = {"console": Console(self._show, texts=sys.stdout.isatty())}
         rule_of = {name: channel.cut_off for name, channel in channels.items()}
+        doors = Doors(self._home, self._settings)
+        doors.sweep()
         recovered = await recover(store, self._home, threads, rules(self._settings), rule_of)
         self._clerk = Clerk(store, self._home, self._settings)
         await self._clerk.furnish()
         await store.note("processor_start", version=__version__, incarnation=store.worker, recovered=recovered)
-        dispatcher = Dispatcher(store, self._home, self._settings, self._clock, threads)
+        furnisher = Furnisher(self._home, self._settings, self._clock, doors, secrets=doors.secrets)
+        dispatcher = Dispatcher(store, self._home, self._settings, self._clock, threads, furnisher)
         deliverer = Deliverer(store, channels, self._settings)
+        keeper = Keeper(store, self._settings.retention, self._clock, self._home)
         control = Control(self._home.socket(SOCKET), self._act)
         await control.start()
         self._show(f"The office is open: {self._home.path} (process {os.getpid()}). Ctrl-C closes it.")
         if self._announce is not None:
             self._announce({"pid": os.getpid(), "home": str(self._home.path)})
+        keeper.start()
+        sandbox = asyncio.create_task(self._tell_of_sandbox(furnisher))
         try:
             await self._work(store, dispatcher, deliverer)
         finally:
+            sandbox.cancel()
+            await asyncio.gather(sandbox, return_exceptions=True)
             await control.stop()
+            await keeper.stop()
             await dispatcher.stop(self._settings.runner.stop_seconds)
+            await doors.stop()
             await deliverer.pump()
             await deliverer.drain(self._settings.delivery.timeout_seconds)
             await store.note("processor_stop", version=__version__, incarnation=store.worker)
+
+    async def _tell_of_sandbox(self, furnisher: Furnisher) -> None:
+        """Agents that run programs would not start: better said now than with the first message."""
+        if self._settings.sandbox.kind == "none":
+            return
+        health = await furnisher.health(STRICT)
+        if not health.works:
+            self._show(f"There is no sandbox for programs. {health.why} {health.advice}")
+            log.warning("There is no sandbox: %s", health.why, extra={"action": "no_sandbox"})
 
     async def _work(self, store: Store, dispatcher: Dispatcher, deliverer: Deliverer) -> None:
         """Until told to stop: after every commit, and at every timer, begin what can begin."""
@@ -154,10 +176,10 @@ class Host:
             told.cancel()
 
     async def _until_timer(self, store: Store) -> float:
-        due = await store.next_timer()
-        if due is None:
+        wait = await store.next_timer()
+        if wait is None:
             return LOOK_AGAIN_SECONDS
-        return min(LOOK_AGAIN_SECONDS, max(0.001, (due - self._clock.now()) / 1000))
+        return min(LOOK_AGAIN_SECONDS, max(0.001, wait / 1000))
 
     def _show(self, line: str) -> None:
         if self._screen is not None:

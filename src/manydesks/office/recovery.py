@@ -1,17 +1,20 @@
 """After a start, before anything else: take what the desks wrote under the claims of the last host, then release them.
 
-The order matters: an answer that lies in a desk's file is taken under its own fence, so its message is completed and
-not asked again; only what is left after that is given back.
+The order matters: nobody writes any more before the files are read; an answer that lies in a desk's file is taken under
+its own fence, so its message is completed and not asked again; only what is left after that is given back.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping
 
-from manydesks.desk.inprocess import repair
-from manydesks.domain.errors import MailboxError
+from manydesks.desk.confined import Confined
+from manydesks.desk.furnish import office_mark
+from manydesks.desk.repair import end_leftovers, repair
+from manydesks.domain.errors import BadInput, MailboxError, SandboxError
 from manydesks.mailbox.host import HostMailbox
 from manydesks.office.taker import Taker
 from manydesks.office.threads import MailboxThreads
@@ -24,6 +27,8 @@ log = logging.getLogger(__name__)
 
 async def recover(store: Store, home: Home, threads: MailboxThreads, rules: Rules, rule_of: Mapping[str, str]) -> int:
     """How many messages and responses were under way. `rule_of`: what each channel does with a cut-off sending."""
+    if not await asyncio.to_thread(end_leftovers, office_mark(home)):
+        log.error("Processes of an earlier office do not end", extra={"action": "leftovers"})
     left = await store.open_runs()
     mailboxes = {
         session: HostMailbox(home.session(agent, session), session=session, agent=agent) for agent, session, _ in left
@@ -31,9 +36,8 @@ async def recover(store: Store, home: Home, threads: MailboxThreads, rules: Rule
     for session, mailbox in mailboxes.items():
         try:
             await threads.run(mailbox.prepare)
-            await threads.run(repair, mailbox.folder)
-            await Taker(store, threads, mailbox, session, rules).take()
-        except (MailboxError, OSError) as error:
+            await _take(store, home, threads, mailbox, session, rules)
+        except (MailboxError, SandboxError, BadInput, OSError) as error:
             log.warning("What %s left could not be read: %s", session, error, extra={"action": "recovery_refused"})
             # its messages are asked again; the refused file must not stand in the way of the new answer
             with contextlib.suppress(MailboxError, OSError):
@@ -45,3 +49,14 @@ async def recover(store: Store, home: Home, threads: MailboxThreads, rules: Rule
         except (MailboxError, OSError) as error:
             log.warning("The inbox of %s could not be cleared: %s", session, error, extra={"action": "withdraw_failed"})
     return freed
+
+
+async def _take(
+    store: Store, home: Home, threads: MailboxThreads, mailbox: HostMailbox, session: str, rules: Rules
+) -> None:
+    """Mended first where only the host wrote; else read as it is, and mended at its desk only if it has to be."""
+    taker = Taker(store, threads, mailbox, session, rules, files=home.files)
+    workspace, office = home.workspace(mailbox.agent), office_mark(home)
+    if Confined(mailbox.folder).sandbox() is None:
+        await repair(mailbox.folder, workspace, office=office)
+    await taker.take_mended(lambda: repair(mailbox.folder, workspace, office=office))

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
+from manydesks.domain.errors import MailboxRefused
+from manydesks.domain.mail import Collected
 from manydesks.mailbox.host import HostMailbox
+from manydesks.office.files import clear, receive
 from manydesks.office.threads import MailboxThreads
 from manydesks.store.outcome import Rules
 from manydesks.store.store import Store
+
+#: a desk must not make the office remember without end
+MAX_WAITS = 100
 
 
 class Taker:
     """Remembers how far the file was read; the store's cursor is the truth, this only saves reading."""
 
-    def __init__(self, store: Store, threads: MailboxThreads, mailbox: HostMailbox, session: str, rules: Rules) -> None:
+    def __init__(
+        self,
+        store: Store,
+        threads: MailboxThreads,
+        mailbox: HostMailbox,
+        session: str,
+        rules: Rules,
+        *,
+        files: Path,
+    ) -> None:
         self._store = store
         self._threads = threads
         self._mailbox = mailbox
@@ -22,11 +39,26 @@ class Taker:
         self._epoch: str | None = None
         self._after = 0
         self._reading = asyncio.Lock()
+        self._files = files
+        #: questions that a tool at the desk waits for, as the desk calls them
+        self.waits: set[str] = set()
 
-    async def take(self) -> int:
+    async def take_mended(
+        self, mend: Callable[[], Awaitable[None]], seen: Callable[[Collected], None] | None = None
+    ) -> int:
+        """As `take`; a file whose writer was killed in the middle of a write is mended first, and taken then."""
+        try:
+            return await self.take(seen)
+        except MailboxRefused as refused:
+            if not refused.details.get("hot"):
+                raise
+        await mend()
+        return await self.take(seen)
+
+    async def take(self, seen: Callable[[Collected], None] | None = None) -> int:
         """The fence of the session's latest run that has ended, as far as this take knows; 0: none.
 
-        Raises MailboxRefused for what no desk may write.
+        `seen` is told of each page after it was stored. Raises MailboxRefused for what no desk may write.
         """
         async with self._reading:
             if self._epoch is None and len(known := await self._store.cursors(self._session)) == 1:
@@ -37,7 +69,25 @@ class Taker:
                 if found is None:
                     return ended
                 if (found.epoch, found.last_seq) != (self._epoch, self._after):
-                    ended = await self._store.take(self._session, found, self._rules)
+                    # files first: a row never names one that is not there
+                    files = await self._threads.run(receive, self._mailbox.folder, found, self._files)
+                    ended = await self._store.take(self._session, found, self._rules, files)
                     self._epoch, self._after = found.epoch, found.last_seq
+                    if files:
+                        await self._threads.run(clear, self._mailbox.folder, files)
+                    self._note_questions(found)
+                    if seen is not None:
+                        seen(found)
                 if not found.more:
                     return ended
+
+    def _note_questions(self, found: Collected) -> None:
+        for row in found.messages:
+            if row.content.get("operation") == "ask_question" and len(self.waits) < MAX_WAITS:
+                self.waits.add(str(row.content.get("questionId")))
+            elif row.content.get("action") in ("question_heard", "question_left"):
+                payload = row.content.get("payload")
+                self.waits.discard(str(payload.get("questionId")) if isinstance(payload, dict) else "")
+        if found.acks:
+            # a message that has ended waits for nothing; a run that goes on asks again
+            self.waits.clear()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
+from dataclasses import replace
 from typing import Literal, Protocol, cast
 
 from manydesks.domain.clock import Clock
@@ -15,10 +16,12 @@ from manydesks.domain.mail import Ack, Content, Control, Inbound, Outbound, Writ
 from manydesks.domain.mail import Step as StepRow
 from manydesks.mailbox.base import DeskSide
 from manydesks.mailbox.validation import MAX_REASON, MAX_RETRY_AFTER, RowError, pack
-from manydesks.runner.providers.base import Answer, Failed, Provider, Step, Turn
+from manydesks.runner.answers import Answers
+from manydesks.runner.providers.base import Answer, Failed, Progress, Provider, Step, Turn
+from manydesks.runner.pushing import Pushing
 from manydesks.runner.recording import clean, clipped, recorded
 from manydesks.runner.tools import registry
-from manydesks.runner.tools.base import Tool
+from manydesks.runner.tools.base import Means, Tool, Tools
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +38,13 @@ class Nudge(Protocol):
     def is_set(self) -> bool: ...
 
     def clear(self) -> None: ...
+
+
+class Serving(Protocol):
+    """Whoever serves the tools to programs at the desk: `ToolServer`."""
+
+    def turn(self, tools: Tools, message: str) -> AbstractContextManager[None]:
+        """While it lasts, calls from outside are calls of this turn, for this message."""
 
 
 class Runner:
@@ -57,11 +67,14 @@ class Runner:
         clock: Clock,
         nudge: Nudge,
         on_output: Callable[[], None],
+        on_progress: Callable[[str], None] = lambda text: None,
         idle_seconds: float,
         poll_seconds: float,
         name: str | None = None,
         continuation: str | None = None,
         tools: Mapping[str, Tool] | None = None,
+        means: Means | None = None,
+        tool_server: Serving | None = None,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
         self._mailbox = mailbox
@@ -71,10 +84,15 @@ class Runner:
         self._clock = clock
         self._nudge = nudge
         self._on_output = on_output
+        self._on_progress = on_progress
         self._idle_ms = idle_seconds * 1000
         self._poll_seconds = poll_seconds
         self._continuation = continuation
         self._tools = registry.find() if tools is None else tools
+        self._answers = Answers()
+        # what only the loop can give: the mailbox's numbers, and the host's words
+        self._means = replace(means or Means(), find=self._find, answer=self._answers.wait)
+        self._tool_server = tool_server
         self._heartbeat_seconds = heartbeat_seconds
         self._control = 0
         self._stop = False
@@ -116,48 +134,72 @@ class Runner:
             if word.verb == "stop":
                 self._stop = True
                 now = now or word.data.get("now") is True
+            elif word.verb == "answer":
+                self._answers.say(word.data)
         return now
+
+    async def _find(self, number: int) -> str | None:
+        return await asyncio.to_thread(self._mailbox.find, number)
 
     async def _watched(self, batch: tuple[Inbound, ...]) -> None:
         """One turn, with a heartbeat beside it and an ear for the host."""
-        turn = asyncio.create_task(self._work(batch))
+        open_messages = {message.id: message for message in batch}
+        toolbox = self._toolbox(batch)
+        turn = asyncio.create_task(self._work(batch, open_messages, toolbox))
+        pushing = Pushing(self._provider, batch, open_messages, toolbox)
+        ear: asyncio.Task[object] | None = None
         try:
             while True:
                 await asyncio.to_thread(self._mailbox.heartbeat)
-                done, _ = await asyncio.wait({turn}, timeout=self._heartbeat_seconds)
-                if done:
+                ear = ear or asyncio.ensure_future(self._nudge.wait())
+                await asyncio.wait({turn, ear}, timeout=self._heartbeat_seconds, return_when=asyncio.FIRST_COMPLETED)
+                if turn.done():
                     break
+                if ear.done():
+                    # cleared before the look; messages that nobody took are looked for after the turn in any case
+                    self._nudge.clear()
+                    ear = None
                 if self._hear(await asyncio.to_thread(self._mailbox.controls, self._control)):
                     return
+                if pushing.possible:
+                    pushing.offer(await asyncio.to_thread(self._mailbox.waiting))
         finally:
+            if ear is not None:
+                ear.cancel()
+            await pushing.end()
             if not turn.done():
                 turn.cancel()
                 with suppress(asyncio.CancelledError):
                     await turn
         await turn
 
-    async def _work(self, batch: tuple[Inbound, ...]) -> None:
-        open_messages = {message.id: message for message in batch}
-
-        async def send(message: Inbound, kind: str, content: Content) -> int:
-            written = await self._write(messages=[self._outbound(message, kind, content)])
+    def _toolbox(self, batch: tuple[Inbound, ...]) -> registry.Toolbox:
+        async def send(message: Inbound, kind: str, content: Content, *, id: str | None = None) -> int:
+            written = await self._write(messages=[self._outbound(message, kind, content, id=id)])
             return written.messages[0]
 
+        return registry.Toolbox(self._tools, batch, send, self._means)
+
+    async def _work(
+        self, batch: tuple[Inbound, ...], open_messages: dict[str, Inbound], toolbox: registry.Toolbox
+    ) -> None:
         turn = Turn(
             agent=self._agent,
             name=self._name,
             messages=batch,
-            tools=registry.Toolbox(self._tools, batch, send),
+            tools=toolbox,
             continuation=self._continuation,
         )
+        server = self._tool_server
         try:
             # a provider is an asynchronous generator, whatever else its type allows
             steps = self._provider.turn(turn)
-            async with aclosing(cast("_Closing", steps)):
-                async for step in steps:
-                    if await self._take(step, batch[0].run, open_messages) == "ended":
-                        return
-            if len(open_messages) == len(batch):
+            with server.turn(turn.tools, batch[0].id) if server is not None else nullcontext():
+                async with aclosing(cast("_Closing", steps)):
+                    async for step in steps:
+                        if await self._take(step, batch[0].run, open_messages) == "ended":
+                            return
+            if all(message.id in open_messages for message in batch):
                 await self._crash("the provider ended its turn without an answer", open_messages)
         except (RunnerCrashed, MailboxError):
             raise
@@ -174,6 +216,9 @@ class Runner:
                 return await self._answer(step, open_messages)
             case Failed():
                 return await self._fail(step, open_messages)
+            case Progress():
+                self._on_progress(step.text)
+                return "goes on"
             case _:
                 await self._write(steps=[recorded(step, run=run, at=self._clock.now())])
                 return "goes on"
@@ -249,9 +294,9 @@ class Runner:
         self._on_output()
         return written
 
-    def _outbound(self, message: Inbound, kind: str, content: Content) -> Outbound:
+    def _outbound(self, message: Inbound, kind: str, content: Content, *, id: str | None = None) -> Outbound:
         return Outbound(
-            id=new_id("out"),
+            id=id or new_id("out"),
             run=message.run,
             fence=message.fence,
             in_reply_to=message.id,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import logging
 import pkgutil
-from importlib.metadata import entry_points
 from types import ModuleType
 from typing import TypeVar
 
@@ -24,8 +23,19 @@ def built_in(package: ModuleType, attribute: str, kind: type[Member]) -> list[Me
     return [getattr(module, attribute) for module in modules if isinstance(getattr(module, attribute, None), kind)]
 
 
+def named(package: ModuleType, name: str, attribute: str, kind: type[Member]) -> Member | None:
+    """The `attribute` of the module that is called like it; None if there is no such member in the package."""
+    if name in _CONTRACT or not any(found.name == name for found in pkgutil.iter_modules(package.__path__)):
+        return None
+    member = getattr(importlib.import_module(f"{package.__name__}.{name}"), attribute, None)
+    return member if isinstance(member, kind) else None
+
+
 def strangers(group: str, kind: type[Member]) -> list[Member]:
     """What installed packages announce. One that cannot be loaded is left out and said: the others still work."""
+    # slow to import, and a member of ours needs none of it
+    from importlib.metadata import entry_points
+
     found: list[Member] = []
     for point in entry_points(group=group):
         try:

@@ -123,6 +123,20 @@ def edited(document: Document, key: tuple[str, ...], value: str | int | float) -
     return said
 
 
+def without(document: Document, key: tuple[str, ...]) -> str:
+    """The document's text without one value, everything else as the owner wrote it."""
+    wanted = copy.deepcopy(document.data)
+    _remove(wanted, key)
+    said: str | None = None
+    with suppress(TOMLKitError):
+        tree = tomlkit.parse(document.text)
+        _remove(tree, key)
+        said = tomlkit.dumps(tree)
+    if said is None or tomllib.loads(said) != wanted:  # as in `edited`
+        raise SettingsError(reason=f"{document.path} is written in a way that {key[-1]} must be removed by hand.")
+    return said
+
+
 def dump_settings(settings: Settings) -> str:
     """Every setting as a `settings.toml` that says the same, each key with its meaning above it."""
     tree = tomlkit.document()
@@ -151,6 +165,12 @@ def _set(tree: MutableMapping[str, Any], key: tuple[str, ...], value: str | int 
             tree[part] = tomlkit.table() if isinstance(tree, TOMLDocument) else {}
         tree = tree[part]
     tree[key[-1]] = value
+
+
+def _remove(tree: MutableMapping[str, Any], key: tuple[str, ...]) -> None:
+    for part in key[:-1]:
+        tree = tree[part]
+    del tree[key[-1]]
 
 
 def _locked(home: Home, path: Path, handle: int) -> bool:

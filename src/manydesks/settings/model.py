@@ -6,7 +6,7 @@ The docs are generated from these classes, and `problems.py` makes its sentences
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import annotated_types
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -43,6 +43,23 @@ MemorySize = Annotated[
     Field(pattern=r"^[1-9][0-9]{0,5}[mg]$"),
     Allowed('a size in megabytes or gigabytes such as "512m" or "2g"'),
 ]
+SecretName = Annotated[
+    str,
+    Field(pattern=r"^([a-z][a-z0-9_]{0,63})?$"),
+    Allowed('the name of a secret (a-z, 0-9 and _, beginning with a letter), or ""'),
+]
+HeaderName = Annotated[
+    str,
+    Field(pattern=r"^([a-z0-9][a-z0-9_-]{0,63})?$"),
+    Allowed('a header\'s name in lowercase, or ""'),
+]
+TableName = Annotated[
+    str,
+    AfterValidator(_agent_name),
+    Allowed("a name of 1 to 32 lowercase letters, digits, and _ - inside"),
+]
+#: what an option of a provider may be; which options there are, the provider says
+Option = Annotated[str | int | float | bool | list[Any] | dict[str, Any], Field(union_mode="left_to_right")]
 FolderPath = Annotated[
     str,
     Field(pattern=r"^(/[^\x00]*)?$"),
@@ -102,6 +119,13 @@ class LimitsSettings(Section):
     pair_per_minute: int = Field(
         default=20, ge=1, le=100_000, description="Messages a minute between two agents, both directions together."
     )
+    same_calls: int = Field(
+        default=8,
+        ge=2,
+        le=1000,
+        description="Times that a run may call the same tools with the same arguments, one round after the other, "
+        "before it is ended as a loop.",
+    )
 
 
 class DispatchSettings(Section):
@@ -122,12 +146,83 @@ class RunnerSettings(Section):
     idle_seconds: int = Field(
         default=1800, ge=1, le=604_800, description="Time that a runner without work stays warm, in seconds."
     )
+    silence_seconds: int = Field(
+        default=900,
+        ge=10,
+        le=604_800,
+        description="Longest time that a run may show nothing new, in seconds; time that a tool asked for, and time "
+        "that a person takes to answer, does not count.",
+    )
+    heartbeat_seconds: int = Field(
+        default=60,
+        ge=10,
+        le=3600,
+        description="Age of a runner's heartbeat, in seconds, from which it counts as hung; it beats every 5 seconds.",
+    )
     stop_seconds: int = Field(
         default=10,
         ge=0,
         le=600,
         description="Time that a run gets to end by itself when the office shuts down, in seconds.",
     )
+
+
+class SandboxSettings(Section):
+    """What holds the programs of an agent, and how much they may use, each desk by itself."""
+
+    kind: Literal["auto", "bubblewrap", "none"] = Field(
+        default="auto",
+        description="`auto`: bubblewrap, and where it does not work providers that run programs do not start; `none`: "
+        "agents can do all that you can. An agent's own sandbox goes before.",
+    )
+    memory_mib: int = Field(
+        default=4096, ge=64, le=1_048_576, description="Memory of all processes of a desk together, in MiB."
+    )
+    tasks: int = Field(default=1024, ge=16, le=1_000_000, description="Processes and threads of a desk together.")
+    tmp_mib: int = Field(
+        default=512, ge=1, le=1_048_576, description="A desk's private `/tmp`, which is memory, in MiB; not for `none`."
+    )
+    open_files: int = Field(default=4096, ge=64, le=1_048_576, description="Open files of one process.")
+    file_mib: int = Field(
+        default=4096, ge=1, le=1_048_576, description="The largest file that a process may write, in MiB."
+    )
+
+
+class ProxySettings(Section):
+    """The way of desks to models, each session by itself."""
+
+    body_mib: int = Field(default=32, ge=1, le=1024, description="Longest body of one request, in MiB.")
+    connections: int = Field(default=64, ge=1, le=10_000, description="Connections at one time.")
+    calls: int = Field(default=16, ge=1, le=1000, description="Calls at one time.")
+    connect_seconds: int = Field(default=10, ge=1, le=600, description="Time to reach a model server, in seconds.")
+    upstream_seconds: int = Field(
+        default=600,
+        ge=1,
+        le=86_400,
+        description="Longest pause of a model server, in seconds; models think in silence.",
+    )
+
+
+class UpstreamSettings(Section):
+    """A model server, under a name of your own."""
+
+    kind: Literal["anthropic", "openai"] = Field(description="The language it speaks.")
+    base_url: str = Field(
+        min_length=1,
+        max_length=2000,
+        description="Where its API begins: `https://…`, or `http://` on this machine; for `openai` with the version.",
+    )
+    key: SecretName = Field(default="", description="The secret that holds its key; empty: it wants none.")
+    key_header: HeaderName = Field(
+        default="", description="The header that carries the key; empty: the usual one of its kind."
+    )
+
+
+#: model servers that need no settings but a key
+KNOWN_UPSTREAMS = {
+    "anthropic": UpstreamSettings(kind="anthropic", base_url="https://api.anthropic.com", key="anthropic_api_key"),
+    "openai": UpstreamSettings(kind="openai", base_url="https://api.openai.com/v1", key="openai_api_key"),
+}
 
 
 class DeliverySettings(Section):
@@ -138,6 +233,22 @@ class DeliverySettings(Section):
     )
     max_attempts: int = Field(
         default=5, ge=1, le=100, description="Attempts, the first included, before a response is dead."
+    )
+
+
+class RetentionSettings(Section):
+    """How long the store keeps what has ended."""
+
+    days: float = Field(
+        default=30.0,
+        ge=1,
+        le=36_500,
+        description="Days that events, and messages that have ended, are kept; what agents remember is kept for ever.",
+    )
+    require_archive: bool = Field(
+        default=True,
+        description="Keep what the lake does not have yet, however old it is; `false` for an office without a "
+        "pipeline.",
     )
 
 
@@ -158,18 +269,33 @@ class Settings(Section):
     limits: LimitsSettings = Field(default=LimitsSettings(), description=LimitsSettings.__doc__)
     dispatch: DispatchSettings = Field(default=DispatchSettings(), description=DispatchSettings.__doc__)
     runner: RunnerSettings = Field(default=RunnerSettings(), description=RunnerSettings.__doc__)
+    sandbox: SandboxSettings = Field(default=SandboxSettings(), description=SandboxSettings.__doc__)
+    proxy: ProxySettings = Field(default=ProxySettings(), description=ProxySettings.__doc__)
     delivery: DeliverySettings = Field(default=DeliverySettings(), description=DeliverySettings.__doc__)
+    retention: RetentionSettings = Field(default=RetentionSettings(), description=RetentionSettings.__doc__)
     pipeline: PipelineSettings = Field(default=PipelineSettings(), description=PipelineSettings.__doc__)
+    upstreams: dict[TableName, UpstreamSettings] = Field(default={}, description=UpstreamSettings.__doc__)
+    providers: dict[TableName, dict[str, Option]] = Field(
+        default={}, description="The options of a provider, for all of its agents; the provider says which it has."
+    )
+
+    def all_upstreams(self) -> dict[str, UpstreamSettings]:
+        """Those of the file, and the known ones that it does not name."""
+        return {**KNOWN_UPSTREAMS, **self.upstreams}
 
 
 def sections() -> dict[str, type[Section]]:
-    """The section classes by name, in the order of the docs."""
-    found: dict[str, type[Section]] = {}
-    for name, field in Settings.model_fields.items():
-        assert isinstance(field.annotation, type)
-        assert issubclass(field.annotation, Section)
-        found[name] = field.annotation
-    return found
+    """The section classes by name, in the order of the docs; without those whose tables have names of their own."""
+    return {
+        name: field.annotation
+        for name, field in Settings.model_fields.items()
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+    }
+
+
+def named_tables() -> dict[str, type[Section] | None]:
+    """Sections made of tables with names of the owner's choice, each with the class of a table; None: any keys."""
+    return {"upstreams": UpstreamSettings, "providers": None}
 
 
 def takes_text(field: FieldInfo) -> bool:
@@ -185,6 +311,8 @@ def allowed(field: FieldInfo) -> str:
     if get_origin(field.annotation) is Literal:
         *most, last = (f'"{choice}"' for choice in get_args(field.annotation))
         return f"{', '.join(most)} or {last}"
+    if field.annotation is bool:
+        return "true or false"
     words = "a whole number" if field.annotation is int else "a number" if field.annotation is float else "a text"
     for mark in field.metadata:
         match mark:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from manydesks.domain.errors import SettingsError
-from manydesks.settings.model import Settings, allowed, sections
+from manydesks.settings.model import Settings, allowed, named_tables, sections
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,8 @@ def check(data: Mapping[str, Any]) -> Settings | list[Problem]:
     try:
         return Settings.model_validate(data)
     except ValidationError as error:
-        return [_problem(found) for found in error.errors(include_url=False, include_context=False)]
+        # a value that may be of several types has a complaint for each of them
+        return list(dict.fromkeys(_problem(found) for found in error.errors(include_url=False, include_context=False)))
 
 
 def refusal(problems: Sequence[Problem]) -> SettingsError:
@@ -60,12 +61,35 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 def _problem(found: ErrorDetails) -> Problem:
     key = tuple(str(part) for part in found["loc"])
+    if key[0] in named_tables():
+        return _table_problem(key[0], key[1:], found)
     if found["type"] == "extra_forbidden":
         return Problem(key=key, words=_unknown_key(key))  # its value is not repeated: it may be a misplaced secret
     if len(key) == 1:
         return Problem(key=key, words=f"'{key[0]}' must be a section, written [{key[0]}]")
     field = sections()[key[0]].model_fields[key[1]]
     return Problem(key=key, words=f"{'.'.join(key)} is {_shown(found['input'])}, but must be {allowed(field)}")
+
+
+def _table_problem(section: str, rest: tuple[str, ...], found: ErrorDetails) -> Problem:
+    """What is wrong with `[section.name]` or a key of it."""
+    model = named_tables()[section]
+    if len(rest) > 1 and rest[1] == "[key]":
+        rule = "1 to 32 lowercase letters, digits, and _ - inside"
+        return Problem(key=(section, rest[0]), words=f"'{rest[0][:80]}' is not a name for [{section}.<name>]: {rule}")
+    key = (section, *rest[:2])
+    name = ".".join(key)
+    if len(rest) < 2:
+        return Problem(key=key, words=f"'{name}' must be a section, written [{section}.<name>]")
+    if model is None:
+        shown = _shown(found["input"])
+        return Problem(key=key, words=f"{name} is {shown}, but must be a text, a number, true or false, or a list")
+    if found["type"] == "extra_forbidden":
+        return Problem(key=key, words=unknown(rest[1], model.model_fields, f"key of [{section}.{rest[0]}]"))
+    field = model.model_fields[rest[1]]
+    if found["type"] == "missing":
+        return Problem(key=key[:2], words=f"[{section}.{rest[0]}] needs {rest[1]}: {allowed(field)}")
+    return Problem(key=key, words=f"{name} is {_shown(found['input'])}, but must be {allowed(field)}")
 
 
 def _unknown_key(key: tuple[str, ...]) -> str:
@@ -75,7 +99,7 @@ def _unknown_key(key: tuple[str, ...]) -> str:
         for section, model in known.items():
             if key[0] in model.model_fields:
                 return f"unknown section '{key[0]}', the nearest name is '{section}.{key[0]}'"
-        return unknown(key[0], known, "section")
+        return unknown(key[0], (*known, *named_tables()), "section")
     return unknown(".".join(key), (f"{key[0]}.{name}" for name in known[key[0]].model_fields), "key")
 
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from manydesks.domain.errors import SettingsError
 from manydesks.settings.document import Document, read_document
-from manydesks.settings.file import edited, home_lock, replace_file
+from manydesks.settings.file import edited, home_lock, replace_file, without
 from manydesks.settings.home import Home
 
 PREFIX = "MANYDESKS_SECRET_"
@@ -81,6 +81,19 @@ def set_secret(home: Home, name: str, value: str) -> None:
     with home_lock(home):
         document, _ = _read(home)
         replace_file(home, home.secrets_file, edited(document, (name,), value).encode(), mode=0o600)
+
+
+def remove_secret(home: Home, name: str) -> None:
+    """Forget one secret of the file; a variable of the environment is not ours to remove.
+
+    Raises `SettingsError` if there is no such secret in the file.
+    """
+    with home_lock(home):
+        document, values = _read(home)
+        if name not in values:
+            known = f"there are {', '.join(sorted(values))}" if values else "there are none"
+            raise SettingsError(reason=f"{home.secrets_file} has no secret '{name[:60]}'; {known}.")
+        replace_file(home, home.secrets_file, without(document, (name,)).encode(), mode=0o600)
 
 
 def mask(text: str, secrets: Mapping[str, str]) -> str:

@@ -20,7 +20,7 @@ from manydesks.store.places import conversation, session, set_default
 #: what a run needs to know of each message, in the order of `Work`
 WORK_COLUMNS = (
     "message_id", "trace", "hop", "kind", "body", "sender", "sender_id", "from_agent", "channel", "instance",
-    "platform_id", "thread_id", "session", "created_at", "not_before",
+    "platform_id", "thread_id", "session", "created_at", "not_before", "content",
 )  # fmt: skip
 
 MESSAGES = Lanes("messages", columns=WORK_COLUMNS, scope="messages")
@@ -171,7 +171,7 @@ def store_message(
         channel=row["channel"],
         conversation=conversation,
         sender=row["sender"],
-        kind="chat",
+        kind=row.get("kind", "chat"),
         hop=row.get("hop", 0),
         from_agent=row.get("from_agent"),
         priority=row.get("priority", 0),

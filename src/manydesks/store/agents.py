@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from manydesks.domain.errors import BadInput, UnknownAgent
@@ -13,7 +14,8 @@ from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.places import set_default
 
 COLUMNS = (
-    "id", "name", "provider", "model", "workspace", "sandbox", "concurrency", "paused", "created_at", "updated_at",
+    "id", "name", "provider", "model", "workspace", "sandbox", "options", "concurrency", "paused", "created_at",
+    "updated_at",
 )  # fmt: skip
 SELECT = f"select {', '.join(COLUMNS)} from agents"
 PRESENT = "removed_at is null"
@@ -30,6 +32,7 @@ def add_agent(
     model: str | None = None,
     workspace: str | None = None,
     sandbox: str | None = None,
+    options: Mapping[str, Any] | None = None,
     actor: str = "owner",
 ) -> dict[str, Any]:
     """A new agent, or a removed one brought back under its old id."""
@@ -46,6 +49,7 @@ def add_agent(
         "model": model,
         "workspace": workspace or f"workspaces/{id}",
         "sandbox": sandbox,
+        "options": json.dumps(options or {}, ensure_ascii=False),
         "created_at": tx.now,
         "updated_at": tx.now,
     }
@@ -65,7 +69,8 @@ def get_agent(tx: OfficeTransaction, id: str) -> dict[str, Any]:
     row = tx.one(f"{SELECT} where id = ? and {PRESENT}", (id,))
     if row is None:
         raise unknown_agent(id, directory(tx).agents)
-    return dict(zip(COLUMNS, row, strict=True))
+    card = dict(zip(COLUMNS, row, strict=True))
+    return {**card, "options": json.loads(card["options"])}
 
 
 def remove_agent(tx: OfficeTransaction, id: str, *, actor: str = "owner") -> dict[str, Any]:
@@ -85,6 +90,24 @@ def remove_agent(tx: OfficeTransaction, id: str, *, actor: str = "owner") -> dic
         set_default(tx, place, id, None, actor)
     tx.event("agent_removed", agent=id, before=before, actor=actor)
     return before
+
+
+def pause(tx: OfficeTransaction, id: str, *, actor: str = "owner") -> bool:
+    """The agent begins no more runs; one under way goes on. False: it was paused before."""
+    return _set_paused(tx, id, 1, "agent_paused", actor)
+
+
+def resume(tx: OfficeTransaction, id: str, *, actor: str = "owner") -> bool:
+    """The agent may begin runs again. False: it was not paused."""
+    return _set_paused(tx, id, 0, "agent_resumed", actor)
+
+
+def _set_paused(tx: OfficeTransaction, id: str, paused: int, kind: str, actor: str) -> bool:
+    if get_agent(tx, id)["paused"] == paused:
+        return False
+    tx.run("update agents set paused = ?, updated_at = ? where id = ?", (paused, tx.now, id))
+    tx.event(kind, agent=id, actor=actor)
+    return True
 
 
 def unfinished(tx: OfficeTransaction, id: str) -> int:

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from typing import Any
+
 from manydesks.domain.envelope import Claimed, Work
 from manydesks.store.accept import MESSAGES, WORK_COLUMNS
 from manydesks.store.agents import claimable, get_agent
-from manydesks.store.lanes import Row
+from manydesks.store.lanes import CLAIMED, PENDING, Row
 from manydesks.store.ledger import OfficeTransaction
 
 LEASE_MS = 60_000
+
+_TAKEN = ", ".join(("id", "position", "retry_count", *WORK_COLUMNS))
+_ROW = f"select {_TAKEN} from messages where message_id = ?"
+#: the pending rows of a lane, oldest first; `state <= 1` is the condition of the index
+_WAITING = f"""
+select not_before, {_TAKEN} from messages
+where lane = ? and state <= 1 and state = 0 order by position limit ?"""
+_TAKE = "update messages set state = 1, ready = 0, fence = ?, updated_at = ? where id = ?"
+#: the run of a claim that is not over, of an agent that is not paused
+_LIVE_RUN = """
+select r.id, r.agent, r.message from runs r
+join claims c on c.lane = r.session and c.fence = r.fence
+join agents a on a.id = r.agent
+where r.session = ?1 and r.fence = ?2 and r.ended_at is null and a.paused = 0 and a.removed_at is null"""
 
 _AT = {column: place for place, column in enumerate(WORK_COLUMNS)}
 _REPLY_ADDRESS = tuple(_AT[column] for column in ("channel", "instance", "platform_id", "thread_id", "sender_id"))
@@ -57,22 +75,9 @@ def begin(tx: OfficeTransaction, agent: str, *, worker: str, batch: int, alone_a
             "started_at": tx.now,
         },
     )
-    tx.run("update sessions set last_active = ? where id = ?", (tx.now, session))
+    left = tx.one("update sessions set last_active = ? where id = ? returning continuation", (tx.now, session))
     for row, work in zip(taken.rows, messages, strict=True):
-        tx.insert("run_messages", {"run": run, "message": work.message_id})
-        tx.run("update messages set run = ? where id = ?", (run, work.row))
-        tx.event(
-            "message_received",
-            trace=work.trace,
-            message=work.message_id,
-            run=run,
-            session=session,
-            agent=agent,
-            fence=taken.fence,
-            attempt=work.attempt,
-            batch=len(messages),
-            queue_ms=max(0, tx.now - max(work.created_at, row.values[_AT["not_before"]] or 0)),
-        )
+        _join(tx, run, row, work, agent=agent, session=session, fence=taken.fence, batch=len(messages))
     tx.event(
         "chain_step_start",
         trace=primary.trace,
@@ -93,8 +98,72 @@ def begin(tx: OfficeTransaction, agent: str, *, worker: str, batch: int, alone_a
         provider=card["provider"],
         model=card["model"],
         sandbox=card["sandbox"],
+        options=card["options"],
+        continuation=left[0] if left else None,
         messages=messages,
     )
+
+
+def claim_more(
+    tx: OfficeTransaction, session: str, fence: int, *, batch: int, alone_after: int
+) -> tuple[str, tuple[Work, ...]] | None:
+    """Messages that have come since join a live claim, up to `batch` in all: its run and they, oldest first.
+
+    None: nothing may join. The first that cannot (not due, another reply address, a later attempt) keeps those behind
+    it out as well, so the lane's order stays. A claim that runs one message alone takes no other, nor does an agent
+    that is paused.
+    """
+    run = tx.one(_LIVE_RUN, (session, fence))
+    if run is None:
+        return None
+    run_id, agent, primary_id = run
+    members = MESSAGES.members(tx, fence)
+    if any(retries >= alone_after for _, retries in members):
+        return None
+    first = tx.one(_ROW, (primary_id,))
+    joined = tx.one("select count(*) from run_messages where run = ?", (run_id,))
+    if first is None or joined is None or joined[0] >= batch:
+        return None
+    primary = _row(first)
+    rows: list[Row] = []
+    for not_before, *found in tx.all(_WAITING, (session, batch - joined[0])):
+        row = _row(found)
+        due = not_before is None or not_before <= tx.steady
+        if not due or row.retry_count >= alone_after or not same_address(primary, row):
+            break
+        rows.append(row)
+    if not rows:
+        return None
+    messages = tuple(_work(tx, row) for row in rows)
+    for row, work in zip(rows, messages, strict=True):
+        tx.run(_TAKE, (fence, tx.now, row.id))
+        _join(tx, run_id, row, work, agent=agent, session=session, fence=fence, batch=joined[0] + len(rows))
+    tx.count(MESSAGES.scope, agent, PENDING, CLAIMED, len(rows))
+    return run_id, messages
+
+
+def _join(
+    tx: OfficeTransaction, run: str, row: Row, work: Work, *, agent: str, session: str, fence: int, batch: int
+) -> None:
+    """A claimed message is part of a run."""
+    tx.insert("run_messages", {"run": run, "message": work.message_id})
+    tx.run("update messages set run = ? where id = ?", (run, work.row))
+    tx.event(
+        "message_received",
+        trace=work.trace,
+        message=work.message_id,
+        run=run,
+        session=session,
+        agent=agent,
+        fence=fence,
+        attempt=work.attempt,
+        batch=batch,
+        queue_ms=max(0, tx.now - max(work.created_at, row.values[_AT["not_before"]] or 0)),
+    )
+
+
+def _row(found: Sequence[Any]) -> Row:
+    return Row(found[0], found[1], found[2], tuple(found[3:]))
 
 
 def same_address(first: Row, other: Row) -> bool:
@@ -118,4 +187,5 @@ def _work(tx: OfficeTransaction, row: Row) -> Work:
         from_agent=value["from_agent"],
         channel=value["channel"],
         created_at=value["created_at"],
+        content=json.loads(value["content"]) if value["content"] else None,
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from manydesks.domain.attachment import Attachment
 from manydesks.domain.envelope import Parcel
 from manydesks.domain.states import ResponseState
 from manydesks.store.claim import LEASE_MS
@@ -43,6 +45,8 @@ def claim_parcels(tx: OfficeTransaction, channels: list[str], *, worker: str, mo
             row = taken.rows[0]
             value = dict(zip(PARCEL_COLUMNS, row.values, strict=True))
             text = tx.one("select text from bodies where id = ?", (value["body"],))
+            metadata = json.loads(value["metadata"]) if value["metadata"] else {}
+            files = json.loads(value["files"]) if value["files"] else []
             parcels.append(
                 Parcel(
                     id=row.id,
@@ -59,9 +63,21 @@ def claim_parcels(tx: OfficeTransaction, channels: list[str], *, worker: str, mo
                     operation=value["operation"],
                     text=text[0] if text else "",
                     created_at=value["created_at"],
+                    files=tuple(Attachment.of(file) for file in files),
+                    metadata=metadata,
+                    target=_target(tx, metadata.get("target", {})),
                 )
             )
     return parcels
+
+
+def _target(tx: OfficeTransaction, about: Mapping[str, Any]) -> str | None:
+    """The platform's id of the row that an edit or a reaction is about, as far as the platform gave one."""
+    if "response" in about:
+        row = tx.one("select receipts from responses where id = ?", (about["response"],))
+        return str(json.loads(row[0])[0]) if row and row[0] else None
+    row = tx.one("select platform_message_id from messages where message_id = ?", (about.get("message"),))
+    return row[0] if row else None
 
 
 def settle_parcel(tx: OfficeTransaction, id: int, fence: int, delivery: Delivery) -> bool:
@@ -82,7 +98,7 @@ def settle_parcel(tx: OfficeTransaction, id: int, fence: int, delivery: Delivery
         tx.event("response_delivered", **about, attempt=attempt, receipt=delivery.receipt)
     elif delivery.retry_in_ms is not None:
         next_at = tx.now + delivery.retry_in_ms
-        RESPONSES.give_back(tx, id, fence, retry_count=attempt, not_before=next_at)
+        RESPONSES.give_back(tx, id, fence, retry_count=attempt, wait_ms=delivery.retry_in_ms)
         RESPONSES.end(tx, fence)
         tx.event("response_retried", **about, attempt=attempt, reason=delivery.reason, next_at=next_at)
     else:

@@ -7,6 +7,9 @@ nothing.
 `ready` keeps the hot statement from looking at rows that cannot be claimed: of the pending rows of an unclaimed lane
 only the first that may start a claim is marked (1: now, 2: when its timer is due), of a claimed lane none is.
 
+Leases count on the boot's monotonic clock, waits (`not_before`) on the file's steady one: nobody who sets the wall
+clock frees or freezes anything.
+
 A table takes part if it has: id, queue, lane, position, ready, trigger, priority, state (0 pending, 1 claimed),
 not_before, retry_count, fence, updated_at; and the indexes `<table>_ready`, `<table>_timer`, `<table>_lane` and
 `<table>_claim`.
@@ -15,22 +18,25 @@ not_before, retry_count, fence, updated_at; and the indexes `<table>_ready`, `<t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from manydesks.store.transaction import Transaction
 
 PENDING, CLAIMED = 0, 1
 
+#: how many timers or leases one transaction looks after: a flood of them must not hold it up
+SWEEP = 500
+
 NEW_CLAIM = "insert into claims (fence, lane, worker, until, boot) values (?, ?, ?, ?, ?)"
 END_CLAIM = "delete from claims where fence = ? returning lane"
 LIVE_FENCE = "select fence from claims where lane = ?"
-EXTEND_WORKER = "update claims set until = ? where worker = ? and boot = ?"
+EXPIRED = "select fence from claims where until <= ? order by until limit ?"
+EXTEND = "update claims set until = ? where fence = ? returning fence"
+EXTEND_WORKER = "update claims set until = ?1 where worker = ?2 and boot = ?3 and until > ?4"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One claimed row."""
+class Row(NamedTuple):
+    """One claimed row. (Tuples: these are made for every row that is claimed.)"""
 
     id: int
     position: int
@@ -39,15 +45,18 @@ class Row:
     values: tuple[Any, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
+class Claim(NamedTuple):
     fence: int
     lane: str | None
     rows: tuple[Row, ...]
 
 
 def _row(found: Sequence[Any]) -> Row:
-    return Row(id=found[0], position=found[1], retry_count=found[2], values=tuple(found[3:]))
+    return Row(found[0], found[1], found[2], tuple(found[3:]))
+
+
+def _always(first: Row, other: Row) -> bool:
+    return True
 
 
 class Lanes:
@@ -62,7 +71,7 @@ class Lanes:
         #: `update … returning` with this as a subquery takes twice the CPU of both
         self._best = f"""
             select lane, {taken} from {table}
-            where queue = ? and ready = 1 order by priority desc, position limit 1"""
+            where queue = ? and ready = 1 order by priority desc, position limit ?"""
         # SQLite does not see that `state = 0` is within `state <= 1`, the condition of the index: it has to be said
         pending = "state <= 1 and state = 0"
         #: the pending rows of a lane, oldest first
@@ -70,24 +79,30 @@ class Lanes:
         self._take = f"update {table} set state = 1, ready = 0, fence = ?, updated_at = ? where id = ?"
         #: whatever a new row has to wait for: a claim, or a row that will start one
         self._busy = f"select 1 from {table} where lane = ? and state <= 1 and (state = 1 or trigger = 1) limit 1"
-        self._leave = f"""
-            update {table} set state = ?, ready = 0, updated_at = ? where id = ? and fence = ? and state = 1
-            returning queue"""
+        # read, then written by its id, for the same reason
+        self._claimed = f"select queue, lane from {table} where id = ? and fence = ? and state = 1"
+        self._leave = f"update {table} set state = ?, ready = 0, updated_at = ? where id = ?"
         self._end_if_last = f"""
             delete from claims where fence = ?1
-              and not exists (select 1 from {table} where fence = ?1 and state = 1) returning lane"""
+              and not exists (select 1 from {table} where fence = ?1 and state = 1)"""
         self._members = f"select id, retry_count, queue from {table} where fence = ? and state = 1 order by position"
         self._give_back = f"""
             update {table} set state = 0, not_before = ?1, retry_count = ?2, updated_at = ?3,
-              ready = case when lane is not null then 0 when ?1 > ?3 then 2 else 1 end
+              ready = case when lane is not null then 0 when ?1 > ?6 then 2 else 1 end
             where id = ?4 and fence = ?5 and state = 1 returning queue"""
         #: an unclaimed lane's first row that may start a claim
         self._mark_head = f"""
             update {table} set ready = case when not_before > ?2 then 2 else 1 end
             where id = (select id from {table} where lane = ?1 and {pending} and trigger = 1 order by position limit 1)
               and not exists (select 1 from claims where lane = ?1)"""
-        self._mark_laneless = f"update {table} set ready = case when not_before > ? then 2 else 1 end where id = ?"
-        self._due = f"update {table} set ready = 1 where ready = 2 and not_before <= ? returning queue"
+        #: the fence stays: whoever still holds the old one is late, not wrong
+        self._enter = f"""
+            update {table} set state = 0, ready = lane is null, position = ?, not_before = null, updated_at = ?
+            where id = ?"""
+        self._timers = f"""
+            select id, state, queue from {table} where ready = 2 and not_before <= ? order by not_before limit ?"""
+        #: its moment has come, and does not go again if a later boot begins in the past
+        self._make_ready = f"update {table} set ready = 1, not_before = null where id = ?"
         self._next_timer = f"select min(not_before) from {table} where ready = 2"
         self._lane_of = f"select lane, queue, state from {table} where id = ?"
         #: walks the distinct queues with something ready: one index seek each
@@ -98,22 +113,20 @@ class Lanes:
 
     def entry(self, tx: Transaction, lane: str | None, *, trigger: int = 1) -> dict[str, int]:
         """Columns for a row that is about to be inserted as pending; `trigger` 0: context, which starts no claim."""
-        ready = trigger == 1 and (lane is None or tx.one(self._busy, (lane,)) is None)
+        ready = trigger == 1 and self.is_idle(tx, lane)
         return {"state": PENDING, "position": tx.next("position"), "ready": int(ready)}
 
+    def is_idle(self, tx: Transaction, lane: str | None) -> bool:
+        """Whether a new row at the end of the lane would be its head."""
+        return lane is None or tx.one(self._busy, (lane,)) is None
+
     def enter(self, tx: Transaction, row: int) -> None:
-        """A row that was outside its lane (held, dead) gets a fresh position at the end of it."""
-        found = tx.one(self._lane_of, (row,))
-        if found is None:
-            raise LookupError(f"{self.table} has no row {row}")
-        lane, queue, before = found
-        tx.run(
-            f"update {self.table} set state = 0, ready = 0, position = ?, not_before = null, fence = null, "
-            "updated_at = ? where id = ?",
-            (tx.next("position"), tx.now, row),
-        )
+        """A row that was outside its lane (delayed, held, dead) gets a fresh position at the end of it."""
+        lane, queue, before = self._find(tx, row)
+        tx.run(self._enter, (tx.next("position"), tx.now, row))
         tx.count(self.scope, queue, before, PENDING)
-        self._mark(tx, lane, row)
+        if lane is not None:
+            self.mark_head(tx, lane)
 
     def claim(
         self,
@@ -124,37 +137,57 @@ class Lanes:
         lease_ms: int,
         limit: int = 1,
         alone_after: int = 2,
-        together: Callable[[Row, Row], bool] = lambda first, other: True,
+        together: Callable[[Row, Row], bool] = _always,
+        in_lane: int | None = None,
+        company: bool = False,
     ) -> Claim | None:
-        """Up to `limit` consecutive due rows of the queue's best lane; None when nothing is due.
+        """Up to `limit` consecutive due rows of the queue's best lane, or rows of no lane; None when nothing is due.
 
-        `together(first, other)` says whether a row may share the claim. From the third attempt on a lane runs one row
-        at a time, so poison dies alone.
+        `together(first, other)` says whether a row may share the claim; `in_lane` is the limit for rows of a lane. From
+        the third attempt on a row is claimed by itself, and not in the `company` of others, so poison dies alone.
         """
-        found = tx.one(self._best, (queue,))
+        found = tx.one(self._best, (queue, 1))
         if found is None:
             return None
-        lane, best = found[0], _row(found[1:])
+        lane, best = found[0], Row(found[1], found[2], found[3], found[4:])
+        if company and best.retry_count >= alone_after:
+            return None
+        if lane is not None and in_lane is not None:
+            limit = min(limit, in_lane)
         taken = [best]
-        if lane is not None and limit > 1 and best.retry_count < alone_after:
-            taken = self._with_neighbours(tx, lane, best, limit, alone_after, together)
+        if limit > 1 and best.retry_count < alone_after:
+            if lane is None:
+                taken = self._with_laneless(tx, queue, limit, alone_after)
+            else:
+                taken = self._with_neighbours(tx, lane, best, limit, alone_after, together)
         fence = tx.next("fence")
-        for member in taken:
-            tx.run(self._take, (fence, tx.now, member.id))
+        if len(taken) == 1:
+            tx.run(self._take, (fence, tx.now, best.id))
+        else:
+            tx.db.executemany(self._take, [(fence, tx.now, member.id) for member in taken])
         tx.run(NEW_CLAIM, (fence, lane, worker, tx.mono + lease_ms, tx.boot))
         tx.count(self.scope, queue, PENDING, CLAIMED, len(taken))
-        return Claim(fence=fence, lane=lane, rows=tuple(taken))
+        return Claim(fence, lane, tuple(taken))
+
+    def _with_laneless(self, tx: Transaction, queue: str, limit: int, alone_after: int) -> list[Row]:
+        """The best rows, as long as none of them belongs to a lane or has to run alone."""
+        taken = []
+        for lane, *found in tx.all(self._best, (queue, limit)):
+            if lane is not None or found[2] >= alone_after:
+                break
+            taken.append(_row(found))
+        return taken
 
     def _with_neighbours(
         self, tx: Transaction, lane: str, best: Row, limit: int, alone_after: int, together: Callable[[Row, Row], bool]
     ) -> list[Row]:
         """The best row, with what stands before it (context, which starts no claim itself) and behind it."""
         front = [(not_before, _row(row)) for not_before, *row in tx.all(self._front, (lane, limit))]
-        # it was due when it was marked, whatever the wall clock says since
+        # it was due when it was marked
         waiting = [(None, best), *((not_before, row) for not_before, row in front if row.id != best.id)]
         taken: list[Row] = []
         for not_before, other in sorted(waiting, key=lambda found: found[1].position):
-            due = not_before is None or not_before <= tx.now
+            due = not_before is None or not_before <= tx.steady
             if taken and (not due or other.retry_count >= alone_after or not together(taken[0], other)):
                 break
             taken.append(other)
@@ -162,57 +195,86 @@ class Lanes:
             return [best]
         return taken[:limit] if best in taken[:limit] else [*taken[: limit - 1], best]
 
-    def finish(self, tx: Transaction, row: int, fence: int, state: int) -> bool:
-        """A claimed row ends in `state` and frees its lane with the last of its claim. False: not ours any more."""
-        left = tx.one(self._leave, (state, tx.now, row, fence))
-        if left is None:
+    def finish(self, tx: Transaction, row: int, fence: int, state: int, *, of: str | None = None) -> bool:
+        """A claimed row, of that queue if one is named, ends in `state` and frees its lane with the last of its claim.
+        False: not ours any more."""
+        found = tx.one(self._claimed, (row, fence))
+        if found is None or (of is not None and found[0] != of):
             return False
-        tx.count(self.scope, left[0], CLAIMED, state)
-        ended = tx.one(self._end_if_last, (fence,))
-        if ended is not None and ended[0] is not None:
-            tx.run(self._mark_head, (ended[0], tx.now))
+        queue, lane = found
+        tx.run(self._leave, (state, tx.now, row))
+        tx.count(self.scope, queue, CLAIMED, state)
+        self.end_if_last(tx, fence, lane)
         return True
 
-    def give_back(self, tx: Transaction, row: int, fence: int, *, retry_count: int, not_before: int | None) -> bool:
-        """A claimed row returns to its place in the lane. The claim goes on until the caller ends it."""
-        back = tx.one(self._give_back, (not_before, retry_count, tx.now, row, fence))
+    def give_back(self, tx: Transaction, row: int, fence: int, *, retry_count: int, wait_ms: int = 0) -> bool:
+        """A claimed row returns to its place, after a while. Its claim goes on until the caller ends it."""
+        not_before = tx.steady + wait_ms if wait_ms else None
+        back = tx.one(self._give_back, (not_before, retry_count, tx.now, row, fence, tx.steady))
         if back is None:
             return False
         tx.count(self.scope, back[0], CLAIMED, PENDING)
         return True
 
+    def end_if_last(self, tx: Transaction, fence: int, lane: str | None) -> None:
+        """A row has left its claim: if it was the last, the claim is over and the lane is free."""
+        tx.run(self._end_if_last, (fence,))
+        if lane is not None and tx.db.changes():
+            self.mark_head(tx, lane)
+
     def members(self, tx: Transaction, fence: int) -> list[tuple[int, int]]:
         """(id, retry_count) of the rows still under way in a claim, in order."""
         return [(row, retries) for row, retries, _ in tx.all(self._members, (fence,))]
 
-    def end(self, tx: Transaction, fence: int) -> None:
-        """The claim is over: rows still under way return to their places, uncounted, and the lane is free."""
-        for row, retries, _ in tx.all(self._members, (fence,)):
-            self.give_back(tx, row, fence, retry_count=retries, not_before=None)
+    def end(self, tx: Transaction, fence: int) -> list[int]:
+        """The claim is over: rows still under way return to their places, uncounted, and the lane is free; who they
+        are."""
+        left = self.members(tx, fence)
+        for row, retries in left:
+            self.give_back(tx, row, fence, retry_count=retries)
         ended = tx.one(END_CLAIM, (fence,))
-        if ended is None:
-            return
-        if ended[0] is not None:
-            tx.run(self._mark_head, (ended[0], tx.now))
+        if ended is not None and ended[0] is not None:
+            self.mark_head(tx, ended[0])
+        return [row for row, _ in left]
 
     def remove(self, tx: Transaction, row: int, state: int) -> None:
         """A row that is not claimed leaves for good (cancelled); whoever stood behind it moves up."""
-        found = tx.one(self._lane_of, (row,))
-        if found is None:
-            raise LookupError(f"{self.table} has no row {row}")
-        lane, queue, before = found
+        lane, queue, before = self._find(tx, row)
         tx.run(f"update {self.table} set state = ?, ready = 0, updated_at = ? where id = ?", (state, tx.now, row))
         tx.count(self.scope, queue, before, state)
         if before == PENDING and lane is not None:
-            tx.run(self._mark_head, (lane, tx.now))
+            self.mark_head(tx, lane)
+
+    def mark_head(self, tx: Transaction, lane: str) -> None:
+        """Whoever stands first in an unclaimed lane may be claimed, now or when its timer is due."""
+        tx.run(self._mark_head, (lane, tx.steady))
 
     def wake(self, tx: Transaction) -> set[str]:
-        """Timers that are due: their rows may be claimed now; the queues they belong to."""
-        return {queue for (queue,) in tx.all(self._due, (tx.now,))}
+        """Timers that are due, up to a bound: their rows may be claimed now; the queues they belong to."""
+        due = tx.all(self._timers, (tx.steady, SWEEP))
+        for row, state, _ in due:
+            if state == PENDING:
+                # a back-off that is over: the row has kept its place
+                tx.run(self._make_ready, (row,))
+            else:
+                # a delay that is over: the row enters its lane only now
+                self.enter(tx, row)
+        return {queue for _, _, queue in due}
+
+    def hasten(self, tx: Transaction, row: int) -> None:
+        """A row that waits for its timer is due now: it enters its lane, or goes on in its place there."""
+        lane, _, state = self._find(tx, row)
+        if state != PENDING:
+            self.enter(tx, row)
+            return
+        tx.run(f"update {self.table} set not_before = null, ready = lane is null where id = ?", (row,))
+        if lane is not None:
+            self.mark_head(tx, lane)
 
     def next_timer(self, tx: Transaction) -> int | None:
+        """When a row becomes due, as milliseconds from now; 0 or below: it is."""
         row = tx.one(self._next_timer)
-        return row[0] if row else None
+        return row[0] - tx.steady if row and row[0] is not None else None
 
     def ready_queues(self, tx: Transaction) -> list[str]:
         """Queues that have something to claim, the one with the best head first: none starves behind another's name."""
@@ -221,11 +283,12 @@ class Lanes:
             queues.append(row[0])
         return sorted(queues, key=lambda queue: tx.one(self._rank, (queue,)) or ())
 
-    def _mark(self, tx: Transaction, lane: str | None, row: int) -> None:
-        if lane is None:
-            tx.run(self._mark_laneless, (tx.now, row))
-        elif tx.one(LIVE_FENCE, (lane,)) is None:
-            tx.run(self._mark_head, (lane, tx.now))
+    def _find(self, tx: Transaction, row: int) -> tuple[str | None, str, int]:
+        found = tx.one(self._lane_of, (row,))
+        if found is None:
+            raise LookupError(f"{self.table} has no row {row}")
+        lane, queue, state = found
+        return lane, queue, state
 
 
 def live_fence(tx: Transaction, lane: str) -> int | None:
@@ -235,5 +298,26 @@ def live_fence(tx: Transaction, lane: str) -> int | None:
 
 
 def extend_all(tx: Transaction, worker: str, lease_ms: int) -> None:
-    """A worker's heartbeat: all its claims, one statement."""
-    tx.run(EXTEND_WORKER, (tx.mono + lease_ms, worker, tx.boot))
+    """A worker's heartbeat: all its claims that are not over, one statement."""
+    tx.run(EXTEND_WORKER, (tx.mono + lease_ms, worker, tx.boot, tx.mono))
+
+
+def extend(tx: Transaction, fence: int, lease_ms: int) -> bool:
+    """A claim lives on from now. False: it is over."""
+    return tx.one(EXTEND, (tx.mono + lease_ms, fence)) is not None
+
+
+def expired(tx: Transaction) -> list[int]:
+    """The fences of claims whose time is over, up to a bound, longest over first."""
+    return [fence for (fence,) in tx.all(EXPIRED, (tx.mono, SWEEP))]
+
+
+def is_over(tx: Transaction, fence: int) -> bool:
+    """Whether the claim is there and its time is over."""
+    return tx.one("select 1 from claims where fence = ? and until <= ?", (fence, tx.mono)) is not None
+
+
+def next_expiry(tx: Transaction) -> int | None:
+    """In how many milliseconds the next claim is over; None: there is none."""
+    row = tx.one("select min(until) from claims")
+    return row[0] - tx.mono if row and row[0] is not None else None

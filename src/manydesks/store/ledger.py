@@ -33,6 +33,10 @@ class OfficeTransaction(Transaction):
         self.db.execute("insert into bodies (text) values (?)", (text,))
         return self.db.last_insert_rowid()
 
+    def speaks_of(self, trace: str) -> bool:
+        """Whether an event of the trace was gathered, and is not in the ledger yet."""
+        return any(event[2] == trace for event in self._events)
+
     def event(
         self,
         kind: str,

@@ -1,4 +1,4 @@
-"""Messages that wait for a person: dead ones and held ones; given new attempts, let go on, or dropped."""
+"""Messages that a person deals with: dead or held ones are tried again, let go on, dropped; waiting ones cancelled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from manydesks.domain.errors import UnknownMessage, WrongState
 from manydesks.domain.states import MessageState, word
 from manydesks.store.accept import MESSAGES
 from manydesks.store.agents import get_agent
+from manydesks.store.endings import message_ended
 from manydesks.store.ledger import OfficeTransaction
+from manydesks.store.respond import origin
 
 
 def retry(tx: OfficeTransaction, message_id: str, *, text: str | None = None, actor: str = "owner") -> None:
@@ -37,6 +39,16 @@ def drop(tx: OfficeTransaction, message_id: str, *, actor: str = "owner") -> Non
     row, agent, trace = _waiting(tx, message_id, "dropped", allowed)
     MESSAGES.remove(tx, row, MessageState.CANCELLED)
     tx.event("message_cancelled", trace=trace, message=message_id, agent=agent, reason="dropped", actor=actor)
+    message_ended(tx, origin(tx, message_id), well=False, reason="it was dropped")
+
+
+def cancel(tx: OfficeTransaction, message_id: str, *, actor: str = "owner") -> None:
+    """A message that has not begun never will; whoever stood behind it in its lane moves up."""
+    allowed = {MessageState.PENDING: "a pending", MessageState.HELD: "a held one"}
+    row, agent, trace = _waiting(tx, message_id, "cancelled", allowed)
+    MESSAGES.remove(tx, row, MessageState.CANCELLED)
+    tx.event("message_cancelled", trace=trace, message=message_id, agent=agent, reason="cancelled", actor=actor)
+    message_ended(tx, origin(tx, message_id), well=False, reason="it was cancelled")
 
 
 def _waiting(
@@ -48,5 +60,10 @@ def _waiting(
     row, agent, trace, state = found
     if state not in allowed:
         status, states = word(MessageState(state)), " or ".join(allowed.values())
-        raise WrongState(what=f"The message '{message_id}'", status=status, allowed=states, act=act)
+        if state == MessageState.PROCESSING:
+            status = "processing: it runs at this moment"
+        refusal = WrongState(what=f"The message '{message_id}'", status=status, allowed=states, act=act)
+        if state == MessageState.DEAD and act == "cancelled":
+            raise WrongState(f"{refusal} `manydesks queue drop {message_id}` gives up a dead one.")
+        raise refusal
     return row, agent, trace

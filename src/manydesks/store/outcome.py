@@ -11,6 +11,7 @@ from manydesks.domain.failure import Answer, Dead, Failure, FailureClass, RetryP
 from manydesks.domain.loopguard import Limits
 from manydesks.domain.states import MessageState
 from manydesks.store.accept import MESSAGES
+from manydesks.store.endings import message_ended
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.respond import has_handed_off, origin, store_response, withdraw
 
@@ -39,12 +40,14 @@ def complete(tx: OfficeTransaction, run: Mapping[str, Any], message_id: str, row
     MESSAGES.finish(tx, row, run["fence"], MessageState.COMPLETED)
     message = origin(tx, message_id)
     tx.event("message_completed", **_about(message, run), attempt=attempt)
+    message_ended(tx, message, well=True)
 
 
 def cancel(tx: OfficeTransaction, run: Mapping[str, Any], message_id: str, row: int, reason: str | None) -> None:
     MESSAGES.finish(tx, row, run["fence"], MessageState.CANCELLED)
     message = origin(tx, message_id)
     tx.event("message_cancelled", **_about(message, run), reason=reason, actor=message["agent"])
+    message_ended(tx, message, well=False, reason=reason or "it was cancelled")
 
 
 def fail(
@@ -67,6 +70,7 @@ def fail(
         store_response(tx, message, decision.reason, run=run["id"], operation="notice")
         MESSAGES.finish(tx, row, run["fence"], MessageState.COMPLETED)
         tx.event("message_completed", **_about(message, run), attempt=attempt)
+        message_ended(tx, message, well=False, reason=decision.reason)
         return
     if isinstance(decision, Dead):
         bury(tx, run, message, row, attempt, failure.kind, decision.reason)
@@ -74,11 +78,11 @@ def fail(
     if out:
         bury(tx, run, message, row, attempt, failure.kind, f"{INTERRUPTED}: {failure.reason}")
         return
-    next_at = tx.now if at_once else tx.now + decision.delay_ms
-    MESSAGES.give_back(tx, row, run["fence"], retry_count=attempt, not_before=next_at)
+    wait = 0 if at_once else decision.delay_ms
+    MESSAGES.give_back(tx, row, run["fence"], retry_count=attempt, wait_ms=wait)
     tx.run("update messages set last_error = ? where id = ?", (failure.reason, row))
-    tx.event("message_retried", **_about(message, run), attempt=attempt, reason=failure.reason, next_at=next_at,
-             **_class(failure.kind))  # fmt: skip
+    tx.event("message_retried", **_about(message, run), attempt=attempt, reason=failure.reason,
+             next_at=tx.now + wait, **_class(failure.kind))  # fmt: skip
 
 
 def bury(
@@ -101,6 +105,7 @@ def bury(
         run=None,
         operation="notice",
     )
+    message_ended(tx, message, well=False, reason=reason)
 
 
 def give_back(tx: OfficeTransaction, run: Mapping[str, Any], reason: str) -> None:
@@ -111,7 +116,7 @@ def give_back(tx: OfficeTransaction, run: Mapping[str, Any], reason: str) -> Non
         if withdraw(tx, message_id, run["id"], reason) or has_handed_off(tx, message, run["id"]):
             bury(tx, run, message, row, retries + 1, FailureClass.TRANSIENT, f"{INTERRUPTED}: {reason}")
             continue
-        MESSAGES.give_back(tx, row, run["fence"], retry_count=retries, not_before=None)
+        MESSAGES.give_back(tx, row, run["fence"], retry_count=retries)
         tx.event("message_returned", **_about(message, run), attempt=retries, reason=reason)
     MESSAGES.end(tx, run["fence"])
 

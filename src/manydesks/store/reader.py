@@ -9,13 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from manydesks.domain.errors import LedgerPruned
 from manydesks.domain.states import MESSAGE_ENDED, RESPONSE_ENDED, MessageState, word
 from manydesks.store.database import named_errors, open_reader
-from manydesks.store.migrations import refuse_foreign, refuse_newer, refuse_older
+from manydesks.store.listing import HOW_MANY_WAIT, LISTED, WAITS_FOR, listing
+from manydesks.store.migrations import OFFICE
+from manydesks.store.questions import OPEN, listed
+from manydesks.store.retention import PRUNED
 from manydesks.store.wake import PREFIX, Listener
 
 AGENTS = """
-select a.id, a.name, a.provider, a.model, a.workspace, a.sandbox, a.paused,
+select a.id, a.name, a.provider, a.model, a.workspace, a.sandbox, a.options, a.paused,
   coalesce((select n from counters where scope = 'messages' and agent = a.id and state = 0), 0),
   coalesce((select n from counters where scope = 'messages' and agent = a.id and state = 1), 0)
 from agents a where a.removed_at is null order by a.id
@@ -44,9 +48,9 @@ class Reader:
         self._db = open_reader(path)
         try:
             with named_errors(path):
-                refuse_foreign(self._db, str(path))
-                refuse_newer(self._db, str(path))
-                refuse_older(self._db, str(path))
+                OFFICE.refuse_foreign(self._db, str(path))
+                OFFICE.refuse_newer(self._db, str(path))
+                OFFICE.refuse_older(self._db, str(path))
         except BaseException:
             self._db.close()
             raise
@@ -70,24 +74,48 @@ class Reader:
         """The ledger's last seq."""
         return int(self._one("select seq from ledger_head")[0])
 
+    def first(self) -> int:
+        """The oldest event that is kept."""
+        return self._mark(PRUNED) + 1
+
     def archived(self) -> int:
         """The ledger is in the lake up to here."""
-        rows = self._all("select seq from marks where name = 'archived'")
+        return self._mark("archived")
+
+    def _mark(self, name: str) -> int:
+        rows = self._all("select seq from marks where name = ?", (name,))
         return int(rows[0][0]) if rows else 0
 
-    def queue_status(self) -> dict[str, int]:
-        """Counts by state, from counters: as quick with a million rows as with none."""
+    def queue_status(self, agent: str | None = None) -> dict[str, int]:
+        """Counts by state, from counters: as quick with a million rows as with none.
+
+        They count the rows that are there: what was pruned is counted no more. Of one agent there is no `outgoing`:
+        responses are counted by channel.
+        """
         counts = {word(state): 0 for state in MessageState}
-        sql = "select state, sum(n) from counters where scope = ? group by state"
-        for state, n in self._all(sql, ("messages",)):
+        sql = "select state, sum(n) from counters where scope = ? and agent = coalesce(?, agent) group by state"
+        for state, n in self._all(sql, ("messages", agent)):
             counts[word(MessageState(state))] = n
-        undelivered = sum(n for state, n in self._all(sql, ("responses",)) if state < RESPONSE_ENDED)
+        if agent is not None:
+            return counts
+        undelivered = sum(n for state, n in self._all(sql, ("responses", None)) if state < RESPONSE_ENDED)
         return {**counts, "incoming": counts["pending"], "outgoing": undelivered}
 
     def agents(self) -> list[dict[str, Any]]:
-        names = ("id", "name", "provider", "model", "workspace", "sandbox", "paused", "pending", "processing")
+        names = (
+            "id",
+            "name",
+            "provider",
+            "model",
+            "workspace",
+            "sandbox",
+            "options",
+            "paused",
+            "pending",
+            "processing",
+        )
         rows = [dict(zip(names, row, strict=True)) for row in self._all(AGENTS)]
-        return [{**row, "paused": bool(row["paused"])} for row in rows]
+        return [{**row, "options": json.loads(row["options"]), "paused": bool(row["paused"])} for row in rows]
 
     def dead(self, agent: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
         """Dead letters, oldest first."""
@@ -107,6 +135,41 @@ class Reader:
         sql = f"select {', '.join(wanted.values())} from messages_text where {which}{whose} order by id limit ?"
         return [dict(zip(wanted, row, strict=True)) for row in self._all(sql, values)]
 
+    def questions(self, limit: int = 1000) -> list[dict[str, Any]]:
+        """Questions of agents that wait for an answer, oldest first."""
+        return [listed(row) for row in self._all(OPEN, (limit,))]
+
+    def messages(
+        self, *, agent: str | None = None, state: MessageState | None = None, after: int = 0, limit: int = 100
+    ) -> list[dict[str, Any]]:
+        """Messages above a number, oldest first."""
+        sql, values = listing(agent=agent, state=state, after=after, limit=limit)
+        return [dict(zip(LISTED, row, strict=True)) for row in self._all(sql, values)]
+
+    def letter(self, message_id: str, most: int = 10) -> dict[str, Any] | None:
+        """One message in full, with whom it waits for: those before it in its lane, the first `most` by name."""
+        found = self.message(message_id)
+        if found is None:
+            return None
+        (lane, position, state, *more), *_ = self._all(
+            "select m.lane, m.position, m.state, m.priority, m.not_before, m.updated_at, a.paused from messages m "
+            "left join agents a on a.id = m.agent where m.message_id = ?",
+            (message_id,),
+        )
+        priority, not_before, updated, paused = more
+        waits = state == MessageState.PENDING
+        before = self._all(WAITS_FOR, (lane, position, most)) if waits else []
+        names = ("messageId", "status", "sender")
+        return {
+            **found,
+            "priority": priority,
+            "notBefore": not_before if waits else None,
+            "updatedAt": updated,
+            "agentPaused": bool(paused),
+            "before": self._one(HOW_MANY_WAIT, (lane, position))[0] if waits else 0,
+            "waitsFor": [dict(zip(names, row, strict=True)) for row in before],
+        }
+
     def message(self, message_id: str) -> dict[str, Any] | None:
         rows = self._all(f"{MESSAGES} message_id = ?", (message_id,))
         return self._message(rows[0]) if rows else None
@@ -115,8 +178,8 @@ class Reader:
         """Everything that followed from one arrival, by the trace's id or that of one of its messages."""
         found = self._all("select trace from messages where message_id = ?1 or trace = ?1 limit 1", (id,))
         if not found:
-            # an arrival that only set a default led to no message
-            found = self._all("select trace from arrivals where trace = ?1 or key = ?1", (id,))
+            # an arrival that only set a default led to no message; one whose messages were pruned is no trace any more
+            found = self._all("select trace from arrivals where (trace = ?1 or key = ?1) and pruned_at is null", (id,))
         if not found:
             return None
         trace = found[0][0]
@@ -135,7 +198,7 @@ class Reader:
     def events(
         self, after: int, limit: int, kinds: Sequence[str] | None = None, trace: str | None = None
     ) -> list[dict[str, Any]]:
-        """Events above `after`, ascending."""
+        """Events above `after`, ascending; never with a gap: LedgerPruned if some of them are no longer kept."""
         sql, values = EVENTS, [after]
         if kinds:
             sql += " and kind in (select value from json_each(?))"
@@ -143,7 +206,12 @@ class Reader:
         if trace is not None:
             sql += " and trace = ?"
             values.append(trace)  # type: ignore[arg-type]
-        rows = self._all(f"{sql} order by seq limit ?", (*values, limit))
+        # one snapshot: what is pruned between two looks would be missing without a word
+        with named_errors(self.path), self._db:
+            rows = self._all(f"{sql} order by seq limit ?", (*values, limit))
+            first = self.first()
+        if after < first - 1:
+            raise LedgerPruned(first=first)
         names = ("seq", "at", "kind", "trace", "parent", "message", "run", "session", "agent", "data")
         return [{**dict(zip(names, row, strict=True)), "data": json.loads(row[-1])} for row in rows]
 

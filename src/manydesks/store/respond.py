@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from manydesks.domain.attachment import Attachment
 from manydesks.domain.loopguard import Facts, Limits, Stopped, check
 from manydesks.domain.routing import Directory, Target, route_answer
 from manydesks.domain.states import ResponseState
@@ -14,15 +16,23 @@ from manydesks.store.ledger import OfficeTransaction
 
 PARCEL_COLUMNS = (
     "message_id", "part", "channel", "instance", "platform_id", "thread_id", "sender", "agent", "operation", "body",
-    "created_at", "trace",
+    "created_at", "trace", "files", "metadata",
 )  # fmt: skip
+
+#: where a response goes
+ADDRESS = ("channel", "instance", "platform_id", "thread_id", "sender", "sender_id")
+
+#: what an agent said, as opposed to what it did: its memory keeps it
+SAYINGS = frozenset({"message", "card", "ask_question"})
+#: what may be done again by a run that is tried again: it means the same, or is recognised
+REPEATABLE = frozenset({"edit", "reaction", "ask_question"})
 
 RESPONSES = Lanes("responses", columns=PARCEL_COLUMNS, scope="responses")
 
 #: the part of a message's row that says where its answer goes, and where it stands in its trace
 ORIGIN = (
     "message_id", "arrival", "trace", "hop", "chain", "session", "agent", "channel", "instance", "platform_id",
-    "thread_id", "sender", "sender_id", "body", "priority",
+    "thread_id", "sender", "sender_id", "body", "priority", "state", "asker",
 )  # fmt: skip
 FIND_ORIGIN = f"select {', '.join(ORIGIN)} from messages where message_id = ?"
 
@@ -43,10 +53,12 @@ def respond(
     outbound: str,
     people: Directory,
     limits: Limits,
+    files: Sequence[Attachment] = (),
+    notices: Sequence[str] = (),
 ) -> None:
     """Store the answer to a message as people should read it, and send on what it hands over."""
     routing = route_answer(text, people, sender=message["agent"])
-    shown, notices = routing.shown, list(routing.notices)
+    shown, notices = routing.shown, [*notices, *routing.notices]
     waits = any(target.after for target in routing.targets)
     if waits or routing.posts:
         shown = text
@@ -54,8 +66,8 @@ def respond(
         notices.append(f"{what} are not carried out yet; nothing of this was handed over.")
     if notices:
         # what was not done is said where it was asked for, or nobody would know
-        shown = "\n\n".join((shown, "\n".join(f"({notice})" for notice in notices)))
-    store_response(tx, message, shown, run=run, outbound=outbound)
+        shown = "\n\n".join(filter(None, (shown, "\n".join(f"({notice})" for notice in notices))))
+    store_response(tx, message, shown, run=run, outbound=outbound, files=files)
     if not waits and not routing.posts:
         for target in routing.targets:
             hand_off(tx, message, target, limits, run=run)
@@ -69,12 +81,15 @@ def store_response(
     run: str | None,
     outbound: str | None = None,
     operation: str = "message",
-) -> None:
-    """One response on its way to where the message came from."""
+    files: Sequence[Attachment] = (),
+    metadata: Mapping[str, Any] | None = None,
+    address: Mapping[str, Any] | None = None,
+) -> int:
+    """One response on its way to where the message came from, or to another `address`; its number."""
     parts = tx.one("select coalesce(max(part), 0) from responses where message_id = ?", (message["message_id"],))
     part = (parts[0] if parts else 0) + 1
-    address = ("channel", "instance", "platform_id", "thread_id", "sender", "sender_id")
-    lane = "to:" + "/".join(str(message[column]) for column in address[:4])
+    place_of = message if address is None else address
+    lane = "to:" + "/".join(str(place_of[column]) for column in ADDRESS[:4])
     body = tx.body(text)
     place = RESPONSES.entry(tx, lane)
     response = tx.insert(
@@ -87,18 +102,20 @@ def store_response(
             "trace": message["trace"],
             "session": message["session"],
             "lane": lane,
-            "queue": message["channel"],
-            **{column: message[column] for column in address},
+            "queue": place_of["channel"],
+            **{column: place_of[column] for column in ADDRESS},
             "agent": message["agent"],
             "operation": operation,
             "body": body,
+            "files": _dumps([file.as_json() for file in files]) if files else None,
+            "metadata": _dumps(metadata) if metadata else None,
             "original_body": message["body"],
             "created_at": tx.now,
             "updated_at": tx.now,
             **place,
         },
     )
-    tx.count("responses", message["channel"], None, ResponseState.PENDING)
+    tx.count("responses", place_of["channel"], None, ResponseState.PENDING)
     tx.event(
         "response_ready",
         trace=message["trace"],
@@ -108,12 +125,13 @@ def store_response(
         agent=message["agent"],
         body=body,
         response=response,
-        channel=message["channel"],
+        channel=place_of["channel"],
         part=part,
         operation=operation,
         bytes=len(text.encode()),
+        files=len(files) or None,
     )
-    if operation == "message":
+    if operation in SAYINGS:
         tx.insert(
             "agent_messages",
             {
@@ -126,10 +144,23 @@ def store_response(
                 "created_at": tx.now,
             },
         )
+    return response
 
 
-def hand_off(tx: OfficeTransaction, message: Mapping[str, Any], target: Target, limits: Limits, *, run: str) -> None:
-    """A message from agent to agent, in the same trace; held with a reason if it looks like a loop."""
+def hand_off(
+    tx: OfficeTransaction,
+    message: Mapping[str, Any],
+    target: Target,
+    limits: Limits,
+    *,
+    run: str,
+    asker: str | None = None,
+    outbound: str | None = None,
+) -> None:
+    """A message from agent to agent, in the same trace; held with a reason if it looks like a loop.
+
+    `asker`: the agent that is told the answer.
+    """
     pair = "select count(*) from messages where from_agent = ? and agent = ? and created_at > ?"
     verdict = check(
         Facts(
@@ -168,6 +199,8 @@ def hand_off(tx: OfficeTransaction, message: Mapping[str, Any], target: Target, 
             "chain": f"{message['chain']} {message['agent']}".strip(),
             "from_agent": message["agent"],
             "from_run": run,
+            "asker": asker,
+            "outbound": outbound,
         },
         held=verdict if isinstance(verdict, Stopped) else None,
     )
@@ -181,9 +214,12 @@ def has_handed_off(tx: OfficeTransaction, message: Mapping[str, Any], run: str) 
 
 def withdraw(tx: OfficeTransaction, message_id: str, run: str, reason: str) -> bool:
     """Take back what a failed attempt wrote and nobody has seen. True: some of it is out already."""
-    rows = tx.all("select id, state, trace, agent from responses where message_id = ? and run = ?", (message_id, run))
+    sql = "select id, state, trace, agent, operation from responses where message_id = ? and run = ?"
     out = False
-    for id, state, trace, agent in rows:
+    for id, state, trace, agent, operation in tx.all(sql, (message_id, run)):
+        if operation in REPEATABLE:
+            # a question stays open for the next attempt, which asks it again
+            continue
         if state == ResponseState.PENDING:
             RESPONSES.remove(tx, id, ResponseState.WITHDRAWN)
             tx.event("response_withdrawn", trace=trace, message=message_id, run=run, agent=agent, response=id,
@@ -191,6 +227,10 @@ def withdraw(tx: OfficeTransaction, message_id: str, run: str, reason: str) -> b
         elif state in (ResponseState.SENDING, ResponseState.UNSURE, ResponseState.ACKED):
             out = True
     return out
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _count(tx: OfficeTransaction, sql: str, *values: Any) -> int:

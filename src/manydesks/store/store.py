@@ -6,35 +6,29 @@ A verb is one transaction: all of it happens, with its ledger events, or none of
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from manydesks.domain.attachment import Taken
 from manydesks.domain.clock import Clock, SystemClock
-from manydesks.domain.envelope import Accepted, Claimed, Incoming, Parcel
+from manydesks.domain.envelope import Accepted, Claimed, Incoming, Parcel, Work
 from manydesks.domain.failure import Failure
 from manydesks.domain.mail import Collected
-from manydesks.store import agents, deliver, lanes, letters, recover
+from manydesks.store import agents, deliver, files, lanes, letters, questions, recover, retention
 from manydesks.store.accept import MESSAGES, accept, check_text
-from manydesks.store.claim import LEASE_MS, claim
+from manydesks.store.boot import boot_id
+from manydesks.store.claim import LEASE_MS, claim, claim_more
 from manydesks.store.database import named_errors, open_writer
 from manydesks.store.deliver import Delivery
 from manydesks.store.ledger import OfficeTransaction
-from manydesks.store.migrations import migrate
+from manydesks.store.migrations import OFFICE
 from manydesks.store.outcome import Rules
 from manydesks.store.respond import RESPONSES
-from manydesks.store.take import cursors, run_died, run_released, take
+from manydesks.store.take import NO_FILES, cursors, run_died, run_released, take
 from manydesks.store.writer import Writer
 
 T = TypeVar("T")
-
-
-def boot_id() -> str:
-    """Leases count on this boot's clock; after another boot they are over."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return "unknown"
 
 
 class Store:
@@ -55,11 +49,13 @@ class Store:
         db = open_writer(path, durability)
         try:
             with named_errors(path):
-                migrate(db, str(path), clock.now())
+                OFFICE.migrate(db, str(path), clock.now())
+            self._writer = Writer(
+                db, path, transaction=OfficeTransaction, clock=clock, boot=boot_id(), committed=committed
+            )
         except BaseException:
             db.close()
             raise
-        self._writer = Writer(db, path, transaction=OfficeTransaction, clock=clock, boot=boot_id(), committed=committed)
 
     def close(self) -> None:
         self._writer.close()
@@ -74,19 +70,40 @@ class Store:
 
     async def claim(self, *, batch: int, most: int, max_attempts: int = 5) -> list[Claimed]:
         """Begin up to `most` runs of up to `batch` messages each."""
-        return await self._do(
-            lambda tx: claim(tx, worker=self.worker, batch=batch, most=most, max_attempts=max_attempts)
-        )
+
+        def begin(tx: OfficeTransaction) -> list[Claimed]:
+            questions.expire(tx)
+            return claim(tx, worker=self.worker, batch=batch, most=most, max_attempts=max_attempts)
+
+        return await self._do(begin)
+
+    async def claim_more(
+        self, claims: Sequence[tuple[str, int]], *, batch: int, max_attempts: int = 5
+    ) -> dict[str, tuple[str, tuple[Work, ...]]]:
+        """For each (session, fence) that is live: what has come since joins it. By session: the run, and what joined.
+
+        One transaction for all: this is asked after every commit.
+        """
+        alone = min(2, max_attempts - 1)
+
+        def more(tx: OfficeTransaction) -> dict[str, tuple[str, tuple[Work, ...]]]:
+            joined = {
+                session: claim_more(tx, session, fence, batch=batch, alone_after=alone) for session, fence in claims
+            }
+            return {session: found for session, found in joined.items() if found is not None}
+
+        return await self._do(more)
 
     async def extend(self) -> None:
         """This worker lives: its claims do too."""
         await self._do(lambda tx: lanes.extend_all(tx, self.worker, LEASE_MS))
 
     async def next_timer(self) -> int | None:
-        """When the next waiting row becomes due, ms UTC."""
+        """In how many milliseconds the next waiting row becomes due; 0 or below: it is."""
 
         def earliest(tx: OfficeTransaction) -> int | None:
-            return min((t for t in (MESSAGES.next_timer(tx), RESPONSES.next_timer(tx)) if t is not None), default=None)
+            timers = (MESSAGES.next_timer(tx), RESPONSES.next_timer(tx), questions.next_expiry(tx))
+            return min((timer for timer in timers if timer is not None), default=None)
 
         return await self._do(earliest)
 
@@ -95,12 +112,14 @@ class Store:
     async def cursors(self, session: str) -> dict[str, int]:
         return await self._do(lambda tx: cursors(tx, session))
 
-    async def take(self, session: str, found: Collected, rules: Rules) -> int:
+    async def take(self, session: str, found: Collected, rules: Rules, taken: Mapping[str, Taken] = NO_FILES) -> int:
         """Apply what a desk wrote. The fence of the session's latest run that has ended, 0 if none has.
+
+        `taken`: what was taken, before this, of the files that rows name, by the row's id.
 
         Fences only grow, so a caller that learns this late still knows which of its claims is over.
         """
-        return await self._do(lambda tx: take(tx, session, found, rules))
+        return await self._do(lambda tx: take(tx, session, found, rules, taken))
 
     async def run_died(self, session: str, fence: int, failure: Failure, rules: Rules) -> None:
         """The run ended without an answer to some of its messages: each counts an attempt."""
@@ -109,6 +128,27 @@ class Store:
     async def run_released(self, session: str, fence: int, reason: str) -> None:
         """The run is given up in good order: no attempt counts."""
         await self._do(lambda tx: run_released(tx, session, fence, reason))
+
+    # questions
+
+    async def answer_question(self, id: str, answer: str, *, by: str) -> dict[str, Any]:
+        """A person's answer: an option (its value, label or number) or own words; never queued behind the question."""
+        return await self._do(lambda tx: questions.answer(tx, id, answer, by=by))
+
+    async def open_questions(self, limit: int = 1000) -> list[dict[str, Any]]:
+        """Those that wait for a person, oldest first; `waited`: with its `session`, a run that is not stuck."""
+        return await self._do(lambda tx: questions.open_questions(tx, limit))
+
+    async def answers(self, session: str) -> list[dict[str, Any]]:
+        """What a tool at the session's desk waits for, and is known by now: data for the mailbox's word `answer`.
+
+        The same is given again until the desk has said that it heard.
+        """
+        return await self._do(lambda tx: questions.answers(tx, session))
+
+    async def named_files(self) -> set[str]:
+        """The paths of all files that a row names."""
+        return await self._do(files.named)
 
     # T4
 
@@ -140,6 +180,13 @@ class Store:
     async def remove_agent(self, id: str) -> dict[str, Any]:
         return await self._do(lambda tx: agents.remove_agent(tx, id))
 
+    async def pause(self, id: str) -> bool:
+        """The agent begins no more runs; what runs goes on. False: it was paused before."""
+        return await self._do(lambda tx: agents.pause(tx, id))
+
+    async def resume(self, id: str) -> bool:
+        return await self._do(lambda tx: agents.resume(tx, id))
+
     async def add_team(self, **team: Any) -> None:
         await self._do(lambda tx: agents.add_team(tx, **team))
 
@@ -154,6 +201,10 @@ class Store:
 
     async def drop(self, message_id: str) -> None:
         await self._do(lambda tx: letters.drop(tx, message_id))
+
+    async def cancel(self, message_id: str) -> None:
+        """A pending or held message never begins."""
+        await self._do(lambda tx: letters.cancel(tx, message_id))
 
     # the ledger
 
@@ -174,6 +225,16 @@ class Store:
             return int(row[0]) if row else 0
 
         return await self._do(move)
+
+    async def prune(
+        self, *, keep_ms: int, require_archive: bool, most: int = retention.STEP, arrival_ms: int = retention.ARRIVAL_MS
+    ) -> retention.Pruned:
+        """One small step of retention: at most `most` rows that are old, ended and, if so ruled, in the lake."""
+        return await self._do(
+            lambda tx: retention.prune(
+                tx, keep_ms=keep_ms, require_archive=require_archive, most=most, arrival_ms=arrival_ms
+            )
+        )
 
     async def _do(self, operation: Callable[[OfficeTransaction], T]) -> T:
         return await self._writer.call(operation)

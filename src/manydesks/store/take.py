@@ -9,16 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
+from manydesks.domain.attachment import Taken
 from manydesks.domain.failure import Failure, FailureClass
 from manydesks.domain.mail import Ack, Collected, Outbound, Step
+from manydesks.store import operations
 from manydesks.store.accept import MESSAGES
-from manydesks.store.agents import directory
 from manydesks.store.lanes import live_fence
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.outcome import Rules, cancel, complete, died, end_run, fail, find_run, give_back
-from manydesks.store.respond import origin, respond
+from manydesks.store.respond import origin
 
 CURSOR = "select seq from outbound_cursors where session = ? and epoch = ?"
 LAST_ENDED = "select fence from runs where session = ? and ended_at is not null order by fence desc limit 1"
@@ -28,13 +30,22 @@ on conflict (session, epoch) do update set seq = excluded.seq
 """
 
 
+#: nothing came with it
+NO_FILES: Mapping[str, Taken] = MappingProxyType({})
+
+
 def cursors(tx: OfficeTransaction, session: str) -> dict[str, int]:
     """How far each outbound file of the session was taken, by its epoch."""
     return dict(tx.all("select epoch, seq from outbound_cursors where session = ?", (session,)))
 
 
-def take(tx: OfficeTransaction, session: str, found: Collected, rules: Rules) -> int:
-    """Apply what was collected from a session's outbound file; the fence of its latest run that has ended (0: none)."""
+def take(
+    tx: OfficeTransaction, session: str, found: Collected, rules: Rules, files: Mapping[str, Taken] = NO_FILES
+) -> int:
+    """Apply what was collected from a session's outbound file; the fence of its latest run that has ended (0: none).
+
+    `files`: what the office has taken of the files that rows name, by the row's id; they are on the disk already.
+    """
     done = tx.one(CURSOR, (session, found.epoch))
     after = done[0] if done and not found.restored else 0
     applied = False
@@ -56,7 +67,7 @@ def take(tx: OfficeTransaction, session: str, found: Collected, rules: Rules) ->
             _take_ack(tx, run, row, rules)
         else:
             applied = True
-            _take_message(tx, run, row, rules)
+            _take_message(tx, run, row, rules, files.get(row.id, ()))
     if found.last_seq > after or found.restored:
         tx.run(MOVE_CURSOR, (session, found.epoch, found.last_seq))
     # a token is only worth what it came with: one from a claim that is over would fork the session
@@ -81,28 +92,17 @@ def run_released(tx: OfficeTransaction, session: str, fence: int, reason: str) -
         end_run(tx, run, "released", reason)
 
 
-def _take_message(tx: OfficeTransaction, run: Mapping[str, Any], row: Outbound, rules: Rules) -> None:
-    text = row.content.get("text")
+def _take_message(tx: OfficeTransaction, run: Mapping[str, Any], row: Outbound, rules: Rules, files: Taken) -> None:
     answered = row.in_reply_to or run["message"]
-    member = tx.one("select 1 from run_messages where run = ? and message = ?", (run["id"], answered))
-    # a desk's file that was restored or made anew may repeat what was taken under the same claim
-    repeated = tx.one("select 1 from responses where run = ? and outbound = ?", (run["id"], row.id)) is not None
-    # an edit, a card, a question: it has a text, but is no answer
-    other = row.kind != "chat" or "operation" in row.content
-    if not isinstance(text, str) or other or member is None or repeated:
+    what: str | None = operations.UNREADABLE
+    if tx.one("select 1 from responses where run = ? and outbound = ?", (run["id"], row.id)) is not None:
+        # a desk's file that was restored or made anew may repeat what was taken under the same claim
+        what = "repeated message"
+    elif tx.one("select 1 from run_messages where run = ? and message = ?", (run["id"], answered)) is not None:
+        what = operations.apply(tx, run, row, origin(tx, answered), rules, files)
+    if what is not None:
         tx.event("output_discarded", session=run["session"], run=run["id"], agent=run["agent"], fence=row.fence,
-                 current=row.fence, what="repeated message" if repeated else "unreadable message",
-                 out_id=row.id)  # fmt: skip
-        return
-    respond(
-        tx,
-        origin(tx, answered),
-        text,
-        run=run["id"],
-        outbound=row.id,
-        people=directory(tx),
-        limits=rules.limits,
-    )
+                 current=row.fence, what=what, out_id=row.id)  # fmt: skip
 
 
 def _take_ack(tx: OfficeTransaction, run: Mapping[str, Any], ack: Ack, rules: Rules) -> None:

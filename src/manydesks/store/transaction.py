@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import apsw
@@ -13,8 +14,13 @@ ADD_COUNT = """
 insert into counters (scope, agent, state, n) values (?, ?, ?, ?)
 on conflict (scope, agent, state) do update set n = n + excluded.n
 """
+READ_COUNTS = "select state, n from counters where scope = ? and agent = ?"
 #: the head row makes `seq` gapless and lets it go on after pruning
-ADVANCE_HEAD = "update ledger_head set seq = seq + ? where only = 1 returning seq"
+READ_HEAD = "select seq from ledger_head where only = 1"
+WRITE_HEAD = "update ledger_head set seq = ? where only = 1"
+#: how the head is called among the sequences that are remembered
+HEAD = "ledger head"
+NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Transaction:
@@ -24,19 +30,57 @@ class Transaction:
     batch of operations instead of one each.
     """
 
-    __slots__ = ("_counts", "_events", "_sequences", "boot", "db", "mono", "now")
+    __slots__ = (
+        "_changes",
+        "_counts",
+        "_cursor",
+        "_events",
+        "_known",
+        "_sequences",
+        "boot",
+        "db",
+        "is_over",
+        "mono",
+        "now",
+        "steady",
+    )
 
     #: the ledger's insert; its first value is `seq`
     INSERT_EVENT = ""
 
-    def __init__(self, db: apsw.Connection, *, now: int, mono: int, boot: str) -> None:
+    def __init__(
+        self,
+        db: apsw.Connection,
+        *,
+        now: int,
+        mono: int,
+        steady: int,
+        boot: str,
+        known: Mapping[str, int] = NOTHING,
+    ) -> None:
         self.db = db
+        #: milliseconds UTC: for people
         self.now = now
+        #: milliseconds of this boot: for leases
         self.mono = mono
+        #: milliseconds UTC that nobody sets: for waits
+        self.steady = steady
         self.boot = boot
+        #: a caller's own: its block was left
+        self.is_over = False
+        #: for statements that are run to their end: making a cursor for each takes as long as most of them
+        self._cursor = db.cursor()
+        self._changes = db.total_changes()
         self._events: list[tuple[Any, ...]] = []
+        #: sequences as the last transaction left them, if nobody else has written since
+        self._known = known
         self._sequences: dict[str, int] = {}
         self._counts: dict[tuple[str, str, int], int] = {}
+
+    @property
+    def is_news(self) -> bool:
+        """Whether it changed something that others wait for."""
+        return self.db.total_changes() != self._changes
 
     @property
     def gathered(self) -> int:
@@ -45,14 +89,21 @@ class Transaction:
 
     def one(self, sql: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
         """The first row, with the statement run to its end: a half-read RETURNING would hold the write lock."""
-        rows = self.db.execute(sql, values).fetchall()
+        try:
+            rows = self._cursor.execute(sql, values).fetchall()
+        except UnicodeDecodeError as error:
+            raise _damaged(error) from error
         return rows[0] if rows else None
 
     def all(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        return self.db.execute(sql, values).fetchall()
+        try:
+            return self._cursor.execute(sql, values).fetchall()
+        except UnicodeDecodeError as error:
+            raise _damaged(error) from error
 
     def run(self, sql: str, values: tuple[Any, ...] = ()) -> None:
-        self.db.execute(sql, values)
+        """A statement that returns no rows."""
+        self._cursor.execute(sql, values)
 
     def insert(self, table: str, values: Mapping[str, Any]) -> int:
         """Insert a row; its rowid. Table and column names come from our own code only."""
@@ -64,10 +115,17 @@ class Transaction:
     def next(self, sequence: str) -> int:
         """The next value of a never-reset sequence."""
         value = self._sequences.get(sequence)
+        value = self._sequences[sequence] = (self.last(sequence) if value is None else value) + 1
+        return value
+
+    def last(self, sequence: str) -> int:
+        """The value that a sequence gave last; 0 if none."""
+        value = self._sequences.get(sequence)
+        if value is None:
+            value = self._known.get(sequence)
         if value is None:
             row = self.one(READ_MARK, (sequence,))
             value = row[0] if row else 0
-        self._sequences[sequence] = value = value + 1
         return value
 
     def count(self, scope: str, agent: str, before: int | None, after: int | None, n: int = 1) -> None:
@@ -79,14 +137,35 @@ class Transaction:
             key = (scope, agent, after)
             self._counts[key] = self._counts.get(key, 0) + n
 
-    def finish(self) -> None:
-        """Write what was gathered."""
-        for name, value in self._sequences.items():
-            self.db.execute(WRITE_MARK, (name, value))
+    def counts(self, scope: str, agent: str) -> dict[int, int]:
+        """How many rows are in each state, with what this transaction has done so far."""
+        found: dict[int, int] = dict(self.all(READ_COUNTS, (scope, agent)))
+        for (counted, whose, state), n in self._counts.items():
+            if (counted, whose) == (scope, agent):
+                found[state] = found.get(state, 0) + n
+        return found
+
+    def finish(self) -> dict[str, int]:
+        """Write what was gathered; the sequences as they are now, and the ledger's head among them."""
+        cursor, left = self._cursor, self._sequences
+        for mark in left.items():
+            cursor.execute(WRITE_MARK, mark)
         if self._counts:
-            self.db.executemany(ADD_COUNT, [(*key, n) for key, n in self._counts.items() if n])
+            cursor.executemany(ADD_COUNT, [(*key, n) for key, n in self._counts.items() if n])
         if self._events:
-            head = self.one(ADVANCE_HEAD, (len(self._events),))
-            assert head is not None
-            first = head[0] - len(self._events) + 1
-            self.db.executemany(self.INSERT_EVENT, [(seq, *row) for seq, row in enumerate(self._events, first)])
+            head = self._known.get(HEAD)
+            if head is None:
+                # read, then written: one `update … returning` takes more CPU than both
+                ((head,),) = self.all(READ_HEAD)
+            left[HEAD] = head + len(self._events)
+            cursor.execute(WRITE_HEAD, (left[HEAD],))
+            if len(self._events) == 1:
+                cursor.execute(self.INSERT_EVENT, (head + 1, *self._events[0]))
+            else:
+                cursor.executemany(self.INSERT_EVENT, [(seq, *row) for seq, row in enumerate(self._events, head + 1)])
+        return left
+
+
+def _damaged(error: UnicodeDecodeError) -> apsw.Error:
+    """SQLite does not look into text, so a damaged page may get as far as here."""
+    return apsw.CorruptError(f"it has text that is not UTF-8 ({error})")

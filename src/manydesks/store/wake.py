@@ -51,18 +51,12 @@ class Bell:
 class Listener:
     """Waits for commits of another process."""
 
-    def __init__(self, path: Path, db: apsw.Connection) -> None:
+    def __init__(self, path: Path | None, db: apsw.Connection) -> None:
+        """Listens at `path`; without one, or where none can be made (a read-only home), the poll alone has to do."""
         self._path = path
         self._db = db
-        self._socket: socket.socket | None = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._socket.setblocking(False)
-        try:
-            self._socket.bind(str(path))
-            path.chmod(0o600)
-        except OSError:
-            # a read-only home, say: the poll alone has to do
-            self._socket.close()
-            self._socket = None
+        self._socket = _bound(path) if path is not None else None
+        self._nudged = False
         self._version = self._data_version()
 
     def wait(self, seconds: float) -> bool:
@@ -75,11 +69,19 @@ class Listener:
             if version != self._version:
                 self._version = version
                 return True
-            if left <= 0:
+            if left <= 0 or self._nudged:
+                self._nudged = False
                 return False
 
+    def nudge(self) -> None:
+        """Let a waiting thread come back at once. From any thread."""
+        self._nudged = True
+        if self._path is not None and self._socket is not None:
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+                other.sendto(b"!", str(self._path))
+
     def close(self) -> None:
-        if self._socket is not None:
+        if self._socket is not None and self._path is not None:
             self._socket.close()
             self._path.unlink(missing_ok=True)
 
@@ -96,3 +98,15 @@ class Listener:
         version = self._db.execute("pragma data_version").fetchall()[0][0]
         assert isinstance(version, int)
         return version
+
+
+def _bound(path: Path) -> socket.socket | None:
+    ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ear.setblocking(False)
+    try:
+        ear.bind(str(path))
+        path.chmod(0o600)
+    except OSError:
+        ear.close()
+        return None
+    return ear

@@ -184,6 +184,12 @@ class MemoryDesk:
         with self._box.lock:
             return [word for word in self._box.words if word.seq > after]
 
+    def find(self, seq: int) -> str | None:
+        with self._box.lock:
+            given = {row.seq: row.id for row in self._box.inbound.values()}
+            written = {row.seq: row.id for _, rows, _ in self._box.writes for row in rows}
+        return (given | written).get(seq)
+
     def delivery(self, out_id: str) -> Delivery | None:
         return self._box.deliveries.get(out_id)
 

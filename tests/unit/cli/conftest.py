@@ -41,7 +41,14 @@ class StandInReader:
         self.people: list[dict[str, Any]] = []
         self.letters: list[dict[str, Any]] = []
         self.waiting: list[dict[str, Any]] = []
+        self.listed: list[dict[str, Any]] = []
+        self.open: list[dict[str, Any]] = []
+        self.shown: dict[str, Any] | None = None
+        #: what `messages` was asked for
+        self.asked: list[dict[str, Any]] = []
         self.ledger: list[dict[str, Any]] = []
+        #: the oldest event that is kept
+        self.kept_from = 1
         self.waits: list[float] = []
         self.after_wait: Callable[[], None] = lambda: None
         self.closed = False
@@ -49,8 +56,18 @@ class StandInReader:
     def close(self) -> None:
         self.closed = True
 
-    def queue_status(self) -> dict[str, int]:
+    def queue_status(self, agent: str | None = None) -> dict[str, int]:
         return self.counts
+
+    def questions(self) -> list[dict[str, Any]]:
+        return self.open
+
+    def messages(self, **asked: Any) -> list[dict[str, Any]]:
+        self.asked.append(asked)
+        return self.listed
+
+    def letter(self, message_id: str) -> dict[str, Any] | None:
+        return self.shown
 
     def agents(self) -> list[dict[str, Any]]:
         return self.people
@@ -73,6 +90,9 @@ class StandInReader:
             if event["seq"] > after and (not kinds or event["kind"] in kinds) and trace in (None, event["trace"])
         ]
         return found[:limit]
+
+    def first(self) -> int:
+        return self.kept_from
 
     def head(self) -> int:
         return self.ledger[-1]["seq"] if self.ledger else 0

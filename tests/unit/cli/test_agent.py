@@ -9,6 +9,7 @@ AGENT = {
     "model": None,
     "workspace": "workspaces/coder",
     "sandbox": None,
+    "options": {},
     "paused": 0,
     "pending": 2,
     "processing": 1,
@@ -22,9 +23,46 @@ def test_add(run, door):
         0,
         "Agent coder added (rehearsal); its workspace is workspaces/coder.\n",
     )
-    wanted = {"id": "coder", "name": "The Coder", "provider": "rehearsal", "model": None}
+    wanted = {"id": "coder", "name": "The Coder", "provider": "rehearsal", "model": None, "sandbox": None}
+    wanted["options"] = {}
     assert door.asked == [("agent_add", wanted)]
     assert json.loads(run("agent", "add", "coder", "--json").stdout) == AGENT
+
+
+def test_add_with_options(run, door):
+    door.answers["agent_add"] = AGENT
+    given = ("--option", "warm=false", "--option", 'zone="Europe/Rome"', "--option", "text=a b = c", "--option", "n=3")
+    assert run("agent", "add", "coder", "--sandbox", "none", *given).exit_code == 0
+    ((_, asked),) = door.asked
+    assert asked["sandbox"] == "none"
+    assert asked["options"] == {"warm": False, "zone": "Europe/Rome", "text": "a b = c", "n": 3}
+
+
+def test_an_option_without_a_value(run, door):
+    result = run("agent", "add", "coder", "--option", "warm")
+    assert (result.exit_code, door.asked) == (2, [])
+    assert "An option is KEY=VALUE, not 'warm'." in result.stderr
+
+
+def test_show(run, reader):
+    reader.people = [{**AGENT, "model": "big", "options": {"warm": False}}]
+    assert run("agent", "show", "coder").stdout.splitlines() == [
+        "agent:     coder",
+        "name:      The Coder",
+        "provider:  rehearsal big",
+        "sandbox:   as the settings say",
+        "options:   warm = false",
+        "workspace: workspaces/coder",
+        "state:     active, 2 pending, 1 processing",
+    ]
+    assert json.loads(run("agent", "show", "coder", "--json").stdout) == reader.people[0]
+
+
+def test_show_nobody(run, reader):
+    reader.people = [AGENT]
+    result = run("agent", "show", "codr")
+    assert result.exit_code == 2
+    assert "There is no agent 'codr' (did you mean 'coder'?)" in result.stderr
 
 
 def test_list(run, reader):

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from manydesks.cli import events as command
+from manydesks.domain.errors import LedgerPruned
 
 
 def event(seq: int, kind: str = "message_enqueued", **changes):
@@ -83,3 +84,20 @@ class TestFollow:
         grows([event(1), event(2)])
         lines = run("events", "-f", "--json").stdout.splitlines()
         assert [json.loads(line)["seq"] for line in lines] == [1, 2]
+
+
+def test_all_that_are_kept(run, reader):
+    """The whole ledger is what is left of it; whoever names a number hears when it is gone."""
+    reader.kept_from = 3
+    reader.ledger = [event(n) for n in range(3, 6)]
+
+    def events(after, limit, kinds=None, trace=None):
+        if after < 2:
+            raise LedgerPruned(first=3)
+        return [one for one in reader.ledger if one["seq"] > after]
+
+    reader.events = events
+    assert seqs(run("events").stdout) == [3, 4, 5]
+    result = run("events", "--after", "1")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("manydesks: The ledger begins at event 3: what was before it has been pruned.")

@@ -214,7 +214,11 @@ class Reader:
     def events(self, after, limit, kinds=None, trace=None):
         return [{"seq": after + n, "at": 0, "kind": "k", "trace": None, "message": None, "run": None, "session": None,
                  "agent": None, "data": {}} for n in range(1, limit + 1)]
-    def queue_status(self):
+    def first(self):
+        return 1
+    def agents(self):
+        return []
+    def queue_status(self, agent=None):
         return {"pending": 1}
     def dead(self, agent):
         letter = dict.fromkeys(("messageId", "agent", "sender", "at", "attempts", "reason"))

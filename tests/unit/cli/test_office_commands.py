@@ -221,3 +221,9 @@ class TestUp:
         os.kill(office.pid, signal.SIGTERM)
         rest, _ = office.communicate()
         assert (office.returncode, rest) == (0, "")
+
+
+def test_status_names_who_is_paused(run, reader):
+    reader.people = [{"id": "coder", "paused": True}, {"id": "critic", "paused": False}]
+    assert run("status").stdout.splitlines()[-1] == "paused  coder"
+    assert json.loads(run("status", "--json").stdout)["paused"] == ["coder"]

@@ -117,3 +117,142 @@ def test_drop(run, door):
     assert door.asked == []
     assert run("queue", "drop", "m1", "--yes").stdout == "m1 dropped.\n"
     assert door.asked == [("drop", {"id": "m1"})]
+
+
+def test_status_names_who_is_paused(run, reader):
+    reader.people = [{"id": "coder", "paused": True}, {"id": "critic", "paused": False}]
+    assert run("queue", "status").stdout.splitlines()[-1] == "paused: coder"
+    assert json.loads(run("queue", "status", "--json").stdout) == {**reader.counts, "paused": ["coder"]}
+    assert "paused" not in run("queue", "status", "--agent", "critic").stdout
+
+
+def test_status_of_nobody(run, reader):
+    reader.people = [{"id": "coder", "paused": False}]
+    assert "There is no agent 'codr' (did you mean 'coder'?)" in run("queue", "status", "--agent", "codr").stderr
+
+
+LISTED = {
+    "id": 7,
+    "messageId": "m7",
+    "agent": "coder",
+    "sender": "rene",
+    "status": "held",
+    "attempts": 0,
+    "reason": "loop_guard",
+    "createdAt": None,
+    "updatedAt": None,
+    "text": "fix\nit",
+}
+
+
+def test_list(run, reader):
+    reader.listed = [LISTED]
+    result = run("queue", "list", "--agent", "coder", "--state", "held", "--after", "3", "--limit", "1")
+    assert result.stdout.splitlines() == [
+        "NO  ID  AGENT  FROM  STATE  SINCE  REASON      TEXT",
+        " 7  m7  coder  rene  held   -      loop_guard  fix it",
+    ]
+    assert result.stderr == "manydesks: There may be more: --after 7 shows the next page.\n"
+    assert reader.asked == [{"agent": "coder", "state": 2, "after": 3, "limit": 1}]
+    assert json.loads(run("queue", "list", "--json").stdout) == [LISTED]
+
+
+def test_list_of_nothing(run):
+    result = run("queue", "list")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "manydesks: There are no such messages.\n")
+
+
+@pytest.mark.parametrize("wrong", [("--state", "lost"), ("--limit", "0"), ("--after", "-1")])
+def test_list_says_what_is_allowed(run, wrong):
+    assert run("queue", "list", *wrong).exit_code == 2
+
+
+@pytest.fixture
+def shown(message, response):
+    more = {"traceId": "t1", "holdReason": None, "priority": 0, "notBefore": None, "updatedAt": None}
+    return message(**more, agentPaused=False, before=0, waitsFor=[], responses=[{**response(), "channel": "console"}])
+
+
+def test_show(run, reader, shown):
+    run_ = {"attempt": 1, "outcome": "failed", "reason": "bad\nkey", "durationMs": 1500}
+    before = [{"messageId": "m1", "status": "processing", "sender": "x"}]
+    reader.shown = {
+        **shown, "status": "pending", "lastError": "bad key", "before": 3, "waitsFor": before, "agentPaused": True,
+        "text": "two\nlines\x1b", "runs": [run_],
+    }  # fmt: skip
+    lines = run("queue", "show", "m2").stdout.splitlines()
+    assert "to       coder (paused)" in lines
+    assert "state    pending  since -" in lines
+    assert "error    bad key" in lines
+    assert "lane     behind 3 messages: m1 (processing) and 2 more" in lines
+    assert "run 1    failed  1.5 s  bad key" in lines
+    assert lines[-5:] == ["two", "lines\\x1b", "", "answer r1 to console: acked", "Done."]
+    assert json.loads(run("queue", "show", "m2", "--json").stdout) == reader.shown
+
+
+def test_show_the_next_and_a_held_one(run, reader, shown):
+    reader.shown = {**shown, "status": "pending", "responses": []}
+    assert "lane     next in its lane" in run("queue", "show", "m").stdout
+    reader.shown = {**shown, "status": "held", "holdReason": "loop_guard"}
+    said = run("queue", "show", "m").stdout
+    assert "held for loop_guard" in said
+    assert "lane" not in said
+
+
+def test_show_what_is_not_there(run):
+    result = run("queue", "show", "m1")
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", "manydesks: There is no message 'm1'.\n")
+
+
+def test_cancel(run, door):
+    door.answers["cancel"] = {"messageId": "m1", "status": "cancelled"}
+    assert run("queue", "cancel", "m1").stdout == "m1 is cancelled.\n"
+    assert json.loads(run("queue", "cancel", "m1", "--json").stdout) == {"messageId": "m1", "status": "cancelled"}
+    assert door.asked == [("cancel", {"id": "m1"})] * 2
+
+
+def test_pause_and_resume(run, door):
+    door.answers["pause"] = {"agent": "coder", "paused": True, "changed": True}
+    assert run("queue", "pause", "coder").stdout == (
+        "coder is paused; its messages wait until `manydesks queue resume coder`.\n"
+    )
+    door.answers["pause"] = {"agent": "coder", "paused": True, "changed": False}
+    assert run("queue", "pause", "coder").stdout.startswith("coder is paused already;")
+    door.answers["resume"] = {"agent": "coder", "paused": False, "changed": True}
+    assert run("queue", "resume", "coder").stdout == "coder works again.\n"
+    door.answers["resume"] = {"agent": "coder", "paused": False, "changed": False}
+    assert run("queue", "resume", "coder").stdout == "coder was not paused.\n"
+    assert json.loads(run("queue", "resume", "coder", "--json").stdout) == door.answers["resume"]
+
+
+class TestPrune:
+    @pytest.fixture
+    def step(self):
+        removed = {"events": 1200, "messages": 3, "responses": 4, "runs": 2, "arrivals": 0, "bodies": 1}
+        return {**removed, "first": 1201, "archived": 1200, "more": False, "waits_for_archive": True}
+
+    def test_what_went_and_what_waits(self, run, door, reader, step):
+        door.answers["prune"] = step
+        reader.counts["dead"] = 2
+        lines = run("queue", "prune").stdout.splitlines()
+        assert lines[:2] == ["ROWS       PRUNED", "events      1,200"]
+        assert lines[-3:] == [
+            "The ledger begins at event 1,201.",
+            "The lake covers the ledger up to event 1,200; what is old and not in it waits for "
+            "`manydesks pipeline run`.",
+            "2 dead letters keep their traces; `manydesks queue drop` lets go of one.",
+        ]
+
+    def test_steps_are_added_up(self, run, door, step):
+        answers = [{**step, "more": True}, {**step, "waits_for_archive": False}]
+        door.ask = lambda verb: answers.pop(0)
+        shown = json.loads(run("queue", "prune", "--json").stdout)
+        assert shown == {
+            "events": 2400, "messages": 6, "responses": 8, "runs": 4, "arrivals": 0, "bodies": 2, "first": 1201,
+            "archived": 1200, "dead": 0, "waitsForArchive": False,
+        }  # fmt: skip
+        assert answers == []
+
+    def test_nothing_waits(self, run, door, step):
+        door.answers["prune"] = {**step, "waits_for_archive": False}
+        assert "Everything from there on is younger than retention.days." in run("queue", "prune").stdout

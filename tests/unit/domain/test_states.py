@@ -22,7 +22,7 @@ from manydesks.domain.states import (
     may_move,
     word,
 )
-from manydesks.store.migrations import migrate
+from manydesks.store.migrations import OFFICE
 
 MACHINES = [(MessageState, MESSAGE_MOVES), (ResponseState, RESPONSE_MOVES)]
 
@@ -85,7 +85,7 @@ def test_the_live_states_sort_first() -> None:
 @pytest.mark.parametrize(("table", "states"), [("messages", MessageState), ("responses", ResponseState)])
 def test_the_words_of_the_store_are_those_of_the_machine(table: str, states: Any, tmp_path: Path) -> None:
     db = apsw.Connection(str(tmp_path / "office.db"))
-    migrate(db, "office.db", 1)
+    OFFICE.migrate(db, "office.db", 1)
     (sql,) = db.execute("select sql from sqlite_schema where name = ?", (table,)).fetchall()[0]
     column = sql[sql.index("status") :]
     case = column[column.index("(") : column.index("virtual")]

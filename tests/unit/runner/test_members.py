@@ -9,7 +9,7 @@ import pytest
 
 from manydesks.domain.errors import BadInput
 from manydesks.runner import members
-from manydesks.runner.providers.base import Descriptor
+from manydesks.runner.providers.base import Descriptor, Station
 from manydesks.runner.providers.registry import GROUP, Providers
 from manydesks.runner.providers.rehearsal import Rehearsal
 
@@ -33,10 +33,11 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_the_built_in_is_there_and_loads() -> None:
+def test_the_built_in_is_there_and_loads(tmp_path: Path) -> None:
     found = Providers().get("rehearsal")
     assert found.in_process
-    assert isinstance(found.load(), Rehearsal)
+    station = Station(agent="ada", name="Ada", workspace=tmp_path, state=tmp_path)
+    assert isinstance(found.load(station), Rehearsal)
 
 
 def test_an_unknown_provider_is_refused_with_those_there_are() -> None:

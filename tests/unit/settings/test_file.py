@@ -311,6 +311,8 @@ def test_writers_in_several_processes_lose_nothing(home: Home) -> None:
 def values_of(field: FieldInfo) -> st.SearchStrategy[Any]:
     if get_origin(field.annotation) is Literal:
         return st.sampled_from(get_args(field.annotation))
+    if field.annotation is bool:
+        return st.booleans()
     bounds = {type(mark): mark for mark in field.metadata}
     if field.annotation is str:
         patterns = [mark.pattern for mark in field.metadata if getattr(mark, "pattern", None)]

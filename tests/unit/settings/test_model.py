@@ -3,18 +3,36 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from manydesks.settings.model import Settings, allowed, sections
+from manydesks.settings.model import Settings, UpstreamSettings, allowed, named_tables, sections
 
 
 def test_the_defaults() -> None:
     assert Settings().model_dump() == {
         "office": {"default_agent": "assistant", "durability": "power", "log_level": "info"},
         "retry": {"base_seconds": 5.0, "max_attempts": 5, "jitter": 0.1},
-        "limits": {"message_bytes": 262144, "hops": 12, "trace_messages": 64, "pair_per_minute": 20},
+        "limits": {"message_bytes": 262144, "hops": 12, "trace_messages": 64, "pair_per_minute": 20, "same_calls": 8},
         "dispatch": {"batch": 10, "desks": 64},
-        "runner": {"run_seconds": 3600, "idle_seconds": 1800, "stop_seconds": 10},
+        "runner": {
+            "run_seconds": 3600,
+            "idle_seconds": 1800,
+            "silence_seconds": 900,
+            "heartbeat_seconds": 60,
+            "stop_seconds": 10,
+        },
+        "sandbox": {
+            "kind": "auto",
+            "memory_mib": 4096,
+            "tasks": 1024,
+            "tmp_mib": 512,
+            "open_files": 4096,
+            "file_mib": 4096,
+        },
+        "proxy": {"body_mib": 32, "connections": 64, "calls": 16, "connect_seconds": 10, "upstream_seconds": 600},
         "delivery": {"timeout_seconds": 30, "max_attempts": 5},
+        "retention": {"days": 30.0, "require_archive": True},
         "pipeline": {"master": "local[*]", "memory": "2g", "lake": "", "shuffle_partitions": 8},
+        "upstreams": {},
+        "providers": {},
     }
 
 
@@ -65,3 +83,15 @@ def test_bounds(section: str, key: str, good: list[object], bad: list[object]) -
     for value in bad:
         with pytest.raises(ValidationError):
             Settings.model_validate({section: {key: value}})
+
+
+def test_named_tables_are_told_apart_from_sections() -> None:
+    assert set(sections()) | set(named_tables()) == set(Settings.model_fields)
+    assert not set(sections()) & set(named_tables())
+
+
+def test_upstreams_of_the_file_go_before_the_known_ones() -> None:
+    own = UpstreamSettings(kind="anthropic", base_url="https://example.org", key="mine")
+    everyone = Settings(upstreams={"anthropic": own, "lm": own}).all_upstreams()
+    assert set(everyone) == {"anthropic", "openai", "lm"}
+    assert everyone["anthropic"].key == "mine"

@@ -17,7 +17,8 @@ from manydesks.settings.problems import Problem, check, nearest, refusal
         ({"retry": {"Jitter": 1}}, "unknown key 'retry.Jitter', the nearest name is 'retry.jitter'"),
         (
             {"xyzzyx": 1},
-            "unknown section 'xyzzyx', allowed are office, retry, limits, dispatch, runner, delivery, pipeline",
+            "unknown section 'xyzzyx', allowed are office, retry, limits, dispatch, runner, sandbox, proxy, delivery, "
+            "retention, pipeline, upstreams, providers",
         ),
         ({"retry": 5}, "'retry' must be a section, written [retry]"),
         ({"retry": [{}]}, "'retry' must be a section, written [retry]"),
@@ -26,6 +27,21 @@ from manydesks.settings.problems import Problem, check, nearest, refusal
         ({"retry": {"max_attempts": "5"}}, 'retry.max_attempts is "5", but must be a whole number from 1 up to 100'),
         ({"retry": {"max_attempts": []}}, "retry.max_attempts is a list, but must be a whole number from 1 up to 100"),
         ({"retry": {"max_attempts": {}}}, "retry.max_attempts is a table, but must be a whole number from 1 up to 100"),
+        (
+            {"upstreams": {"LM": {"kind": "openai", "base_url": "https://x"}}},
+            "'LM' is not a name for [upstreams.<name>]: 1 to 32 lowercase letters, digits, and _ - inside",
+        ),
+        (
+            {"upstreams": {"lm": {"kind": "opnai", "base_url": "https://x"}}},
+            'upstreams.lm.kind is "opnai", but must be "anthropic" or "openai"',
+        ),
+        ({"upstreams": {"lm": {"kind": "openai"}}}, "[upstreams.lm] needs base_url: a text"),
+        ({"upstreams": 3}, "'upstreams' must be a section, written [upstreams.<name>]"),
+        ({"providers": {"claude": 3}}, "'providers.claude' must be a section, written [providers.<name>]"),
+        (
+            {"upstreams": {"lm": {"kind": "openai", "base_url": "https://x", "keyy": "sk-1"}}},
+            "unknown key of [upstreams.lm] 'keyy', the nearest name is 'key'",
+        ),
         ({"office": {"durability": "none"}}, 'office.durability is "none", but must be "power" or "crash"'),
     ],
 )

@@ -155,3 +155,41 @@ async def test_an_agent_runs_as_often_at_once_as_its_card_says(office: Any, conc
     await office.store._do(second_session)
     assert len(await office.claim()) == concurrency
     assert len(await office.claim()) == 0
+
+
+async def test_a_paused_agent_begins_nothing_and_others_do_not_notice(office: Any, reader: Any) -> None:
+    assert await office.store.pause("ada")
+    assert not await office.store.pause("ada")
+    waiting = [await office.sent(str(n), to="ada", priority=100) for n in range(3)]
+    other = await office.sent(to="bob", priority=-100)
+    (claimed,) = await office.claim(most=1)
+    assert [work.message_id for work in claimed.messages] == [other]
+    assert await office.claim() == []
+    assert {row["id"]: row["paused"] for row in reader.agents()} == {"ada": True, "bob": False, "cyd": False}
+    assert await office.store.resume("ada")
+    assert not await office.store.resume("ada")
+    (claimed,) = await office.claim()
+    assert [work.message_id for work in claimed.messages] == waiting
+    assert [kind for kind in office.kinds() if kind.startswith(("agent_paused", "agent_resumed"))] == [
+        "agent_paused", "agent_resumed",
+    ]  # fmt: skip
+
+
+async def test_what_a_paused_agent_has_begun_it_ends_and_its_retries_wait(office: Any, clock: Any) -> None:
+    message = await office.sent(to="ada")
+    _, desk = await office.begin()
+    await office.store.pause("ada")
+    await desk.fail(message).take()
+    assert office.status(message) == "pending"
+    clock.advance(60_000)
+    assert await office.claim() == []
+    # its timer rang once: nobody is woken for it again and again
+    assert await office.store.next_timer() is None
+    await office.store.resume("ada")
+    assert len(await office.claim()) == 1
+
+
+async def test_only_an_agent_can_be_paused(office: Any) -> None:
+    for verb in (office.store.pause, office.store.resume):
+        with pytest.raises(UnknownAgent, match="did you mean 'ada'"):
+            await verb("adda")

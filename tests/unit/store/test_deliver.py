@@ -73,7 +73,7 @@ async def test_a_failed_sending_keeps_its_place_and_holds_the_conversation(offic
     (parcel,) = await office.store.claim_parcels(["console"], most=10)
     await office.store.settle(parcel, Delivery(retry_in_ms=5_000, reason="offline"))
     assert await office.store.claim_parcels(["console"], most=10) == []
-    assert await office.store.next_timer() == clock.now() + 5_000
+    assert await office.store.next_timer() == 5_000
     clock.advance(5_000)
     (again,) = await office.store.claim_parcels(["console"], most=10)
     assert (again.text, again.attempt) == ("one", 2)

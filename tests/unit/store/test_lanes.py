@@ -62,7 +62,7 @@ class Bench:
 
     def fail(self, row: int, fence: int, retries: int, at: int) -> bool:
         def back(tx: Any) -> bool:
-            ours = JOBS.give_back(tx, row, fence, retry_count=retries, not_before=at)
+            ours = JOBS.give_back(tx, row, fence, retry_count=retries, wait_ms=at - tx.now)
             if ours:
                 JOBS.end(tx, fence)
             return ours
@@ -162,7 +162,7 @@ def test_a_retry_keeps_its_position_and_holds_the_lane(bench: Bench, clock: Any)
     third = bench.add()
     assert bench.claim() is None
 
-    assert bench.do(JOBS.next_timer) == clock.now() + 5_000
+    assert bench.do(JOBS.next_timer) == 5_000
     clock.advance(4_999)
     assert bench.checked(JOBS.wake) == set()
     assert bench.claim() is None
@@ -274,11 +274,22 @@ def test_a_stale_fence_changes_nothing(bench: Bench, clock: Any) -> None:
     assert bench.finish(row, new)
 
 
-def test_a_row_without_a_lane_is_claimed_by_itself(bench: Bench, clock: Any) -> None:
+def test_rows_without_a_lane_share_a_claim_up_to_the_limit(bench: Bench) -> None:
+    first, second, third = bench.add(None), bench.add(None), bench.add(None)
+    fence, rows = bench.claimed(2)
+    assert rows == [first, second]
+    bench.finish(first, fence)
+    assert bench.rows("select fence from claims") == [(fence,)]
+    bench.finish(second, fence)
+    assert bench.rows("select fence from claims") == []
+    assert bench.claimed(2)[1] == [third]
+
+
+def test_a_row_without_a_lane_that_failed_waits_alone(bench: Bench, clock: Any) -> None:
     first, second = bench.add(None), bench.add(None)
-    fence, rows = bench.claimed()
+    fence, rows = bench.claimed(1)
     assert rows == [first]
-    other, rows = bench.claimed()
+    other, rows = bench.claimed(1)
     assert rows == [second]
     bench.fail(first, fence, 1, clock.now() + 5)
     assert bench.claim() is None

@@ -130,3 +130,44 @@ async def test_only_a_held_message_can_be_released(office: Any) -> None:
     message = await office.sent()
     with pytest.raises(WrongState, match="only a held one can be released"):
         await office.store.release_held(message)
+
+
+async def test_a_cancelled_message_never_begins_and_its_lane_moves_up(office: Any, reader: Any) -> None:
+    first, second = await office.sent("one"), await office.sent("two")
+    await office.store.cancel(first)
+    assert office.status(first) == "cancelled"
+    assert reader.queue_status()["cancelled"] == 1
+    assert json.loads(office.one("select data from events where kind = 'message_cancelled'")) == {
+        "reason": "cancelled", "actor": "owner",
+    }  # fmt: skip
+    claimed, _ = await office.begin()
+    assert [work.message_id for work in claimed.messages] == [second]
+
+
+async def test_a_held_message_and_one_that_backs_off_can_be_cancelled(office: Any) -> None:
+    message = await held(office)
+    await office.store.cancel(message)
+    assert office.status(message) == "cancelled"
+    again = await office.sent("again", to="cyd")
+    (claimed,) = await office.claim()
+    await office.desk(claimed).fail(again).take()
+    await office.store.cancel(again)
+    assert await office.store.next_timer() is None
+
+
+async def test_what_cannot_be_cancelled_says_why(office: Any) -> None:
+    async def refused(message: str, says: str) -> None:
+        before = office.everything()
+        with pytest.raises(WrongState, match=says):
+            await office.store.cancel(message)
+        assert office.everything() == before
+
+    message = await office.sent()
+    _, desk = await office.begin()
+    await refused(message, "is processing: it runs at this moment; only a pending or a held one can be cancelled")
+    await desk.ack(message).take()
+    await refused(message, "is completed; only")
+    other = await dead(office)
+    await refused(other, f"is dead; .* `manydesks queue drop {other}` gives up a dead one")
+    with pytest.raises(UnknownMessage):
+        await office.store.cancel("api_nothere")

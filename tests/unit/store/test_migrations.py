@@ -16,9 +16,10 @@ import apsw
 import pytest
 
 from manydesks.domain.errors import StoreBusy, StoreCorrupt, StoreError, StoreReadOnly, StoreTooNew
-from manydesks.store import database
+from manydesks.store import patience
 from manydesks.store.database import check_engine, open_writer
-from manydesks.store.migrations import applied, known, migrate
+from manydesks.store.migrations import OFFICE
+from manydesks.store.schema import applied
 from manydesks.store.store import Store
 
 LOCK = """
@@ -53,7 +54,7 @@ def change(path: Path, sql: str) -> None:
 def test_a_new_store_has_every_migration_once(path: Path) -> None:
     made(path)
     db = apsw.Connection(str(path))
-    assert applied(db) == {name for name, _ in known()}
+    assert applied(db) == {name for name, _ in OFFICE.known()}
     db.close()
 
 
@@ -67,14 +68,14 @@ def test_opening_again_changes_nothing(path: Path) -> None:
 
 def test_migrating_twice_applies_nothing_twice(path: Path) -> None:
     db = open_writer(path, "crash")
-    assert migrate(db, str(path), 1) == [name for name, _ in known()]
-    assert migrate(db, str(path), 2) == []
+    assert OFFICE.migrate(db, str(path), 1) == [name for name, _ in OFFICE.known()]
+    assert OFFICE.migrate(db, str(path), 2) == []
     assert db.execute("select distinct applied_at from schema_migrations").fetchall() == [(1,)]
     db.close()
 
 
 def test_migrations_are_numbered_without_a_gap() -> None:
-    assert [int(name[1:5]) for name, _ in known()] == list(range(1, len(known()) + 1))
+    assert [int(name[1:5]) for name, _ in OFFICE.known()] == list(range(1, len(OFFICE.known()) + 1))
 
 
 def test_a_migration_that_fails_leaves_nothing_of_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,8 +86,8 @@ def test_a_migration_that_fails_leaves_nothing_of_itself(path: Path, monkeypatch
         db.execute("create table half (x)")
         raise ZeroDivisionError
 
-    steps = [*known(), ("m9999_half", half)]
-    monkeypatch.setattr("manydesks.store.migrations.known", lambda: steps)
+    steps = [*OFFICE.known(), ("m9999_half", half)]
+    monkeypatch.setattr(OFFICE, "known", lambda: steps)
     with pytest.raises(ZeroDivisionError):
         Store(path, durability="crash")
     assert schema(path) == before
@@ -236,7 +237,7 @@ def test_a_lock_at_the_start_is_waited_for(path: Path) -> None:
 
 
 def test_a_lock_that_stays_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.2)
+    monkeypatch.setattr(patience, "BUSY_SECONDS", 0.2)
     with sqlite_rollback_journal(path), locked(path), pytest.raises(StoreBusy):
         Store(path, durability="crash")
 
@@ -266,3 +267,20 @@ def test_durability_is_what_was_asked_for(path: Path, durability: str, level: in
     assert db.execute("pragma journal_mode").fetchall() == [("wal",)]
     assert db.execute("pragma foreign_keys").fetchall() == [(1,)]
     db.close()
+
+
+def test_opening_again_leaves_the_locks_of_this_process_alone(path: Path) -> None:
+    """POSIX drops all locks of a process on a file when it closes any of its descriptors of it."""
+    first = open_writer(path, "crash")
+    OFFICE.migrate(first, str(path), 1)
+    first.execute("begin immediate")
+    first.execute("insert into marks values ('held', 1)")
+    inode = path.stat().st_ino
+    held = [line for line in Path("/proc/locks").read_text().splitlines() if f":{inode} " in line]
+    second = open_writer(path, "crash")
+    second.close()
+    still = [line for line in Path("/proc/locks").read_text().splitlines() if f":{inode} " in line]
+    assert held
+    assert still == held
+    first.execute("rollback")
+    first.close()

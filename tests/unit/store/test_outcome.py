@@ -38,7 +38,7 @@ async def test_the_ladder(office: Any, clock: Any) -> None:
         assert retried == {
             "attempt": number, "class": "transient", "reason": "no luck", "next_at": clock.now() + wait,
         }  # fmt: skip
-        assert await office.store.next_timer() == clock.now() + wait
+        assert await office.store.next_timer() == wait
         clock.advance(wait - 1)
         assert await office.claim() == []
         clock.advance(1)
@@ -60,7 +60,7 @@ async def test_the_sender_is_not_bothered_before_the_end(office: Any) -> None:
 async def test_retry_after_is_honoured(office: Any, clock: Any) -> None:
     message = await office.sent()
     await attempt(office, message, retry_after=90)
-    assert await office.store.next_timer() == clock.now() + 90_000
+    assert await office.store.next_timer() == 90_000
 
 
 async def test_a_permanent_failure_is_dead_at_once(office: Any) -> None:

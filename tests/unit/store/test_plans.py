@@ -14,7 +14,7 @@ from manydesks.domain.failure import Failure, FailureClass
 from manydesks.store.accept import MESSAGES
 from manydesks.store.database import open_writer
 from manydesks.store.deliver import Delivery
-from manydesks.store.migrations import migrate
+from manydesks.store.migrations import OFFICE
 from manydesks.store.respond import RESPONSES
 from manydesks.store.store import Store
 
@@ -98,7 +98,7 @@ async def test_no_statement_of_a_days_work_scans_a_table_that_grows(office: Any,
 @pytest.fixture
 def db(path: Path) -> Iterator[apsw.Connection]:
     made = open_writer(path, "crash")
-    migrate(made, str(path), 1)
+    OFFICE.migrate(made, str(path), 1)
     yield made
     made.close()
 
@@ -107,7 +107,7 @@ def db(path: Path) -> Iterator[apsw.Connection]:
 @pytest.mark.parametrize(
     ("statement", "index"),
     [
-        ("_best", "ready"), ("_rank", "ready"), ("_ready_queue", "ready"), ("_due", "timer"),
+        ("_best", "ready"), ("_rank", "ready"), ("_ready_queue", "ready"), ("_timers", "timer"),
         ("_next_timer", "timer"), ("_front", "lane"), ("_busy", "lane"), ("_mark_head", "lane"), ("_members", "claim"),
     ],
 )  # fmt: skip

@@ -171,3 +171,12 @@ def test_any_path_can_be_read(tmp_path: Path, name: str) -> None:
     reader = Reader(tmp_path / name, sockets=tmp_path)
     assert reader.head() == 0
     reader.close()
+
+
+async def test_counts_of_one_agent(office: Any, reader: Any) -> None:
+    await office.sent(to="ada")
+    await office.sent(to="bob")
+    assert reader.queue_status("ada") == {
+        "pending": 1, "processing": 0, "held": 0, "completed": 0, "cancelled": 0, "dead": 0,
+    }  # fmt: skip
+    assert not any(reader.queue_status("nobody").values())

@@ -19,7 +19,7 @@ import pytest
 from manydesks.store import wake
 from manydesks.store.database import open_reader, open_writer
 from manydesks.store.ledger import OfficeTransaction
-from manydesks.store.migrations import migrate
+from manydesks.store.migrations import OFFICE
 from manydesks.store.wake import PREFIX, Bell, Listener
 
 LISTEN = """
@@ -77,7 +77,7 @@ def commit(db: apsw.Connection) -> None:
 def test_a_listener_in_another_process_is_woken(folder: Path, poll: float) -> None:
     """Without a poll only a datagram can wake it; with a poll and no bell, the file itself does."""
     db = open_writer(folder / "office.db", "crash")
-    migrate(db, "office.db", 1)
+    OFFICE.migrate(db, "office.db", 1)
     bell = Bell(folder)
     with subprocess.Popen(
         [sys.executable, "-c", LISTEN, str(folder / "office.db"), str(folder), str(poll)],
@@ -86,7 +86,7 @@ def test_a_listener_in_another_process_is_woken(folder: Path, poll: float) -> No
         assert other.stdout is not None
         assert other.stdout.readline() == "listening\n"
         db.execute("begin immediate")
-        tx = OfficeTransaction(db, now=1, mono=1, boot="b")
+        tx = OfficeTransaction(db, now=1, mono=1, steady=1, boot="b")
         tx.event("processor_start")
         tx.finish()
         db.execute("commit")

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from manydesks.domain.errors import BadInput, StoreBusy, StoreError, StoreFull
-from manydesks.store import database
+from manydesks.store import patience
 from manydesks.store import writer as module
 from manydesks.store.database import open_reader, open_writer
 from manydesks.store.ledger import OfficeTransaction
-from manydesks.store.migrations import migrate
+from manydesks.store.migrations import OFFICE
 from manydesks.store.writer import Writer
 from manydesks.testing.clock import ManualClock
 
@@ -38,7 +38,7 @@ class Bench:
         self.path = path
         self.commits = 0
         db = open_writer(path, "crash")
-        migrate(db, str(path), clock.now())
+        OFFICE.migrate(db, str(path), clock.now())
         self.writer = Writer(db, path, transaction=OfficeTransaction, clock=clock, boot="b", committed=self.committed)
         self.eyes = open_reader(path)
 
@@ -298,7 +298,7 @@ def test_another_process_that_holds_the_lock_for_a_while_is_waited_for(bench: Be
 
 def test_a_lock_that_is_never_let_go_fails_the_whole_batch_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not each of its operations after a wait of its own: 512 of them would take three quarters of an hour."""
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.5)
+    monkeypatch.setattr(patience, "BUSY_SECONDS", 0.5)
     with locked(bench.path):
         # the first one keeps the thread waiting for the lock; the others form one batch behind it
         futures = [bench.writer.submit(write(str(n))) for n in range(20)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from manydesks.domain.mail import Failure, Inbound
@@ -69,7 +70,50 @@ class Failed:
     retry_after: float | None = None
 
 
-Step = Text | ToolCall | ToolResult | Usage | Answer | Failed
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """A piece of an answer that is still being written; shown while it lasts, never recorded."""
+
+    text: str
+
+
+Step = Text | ToolCall | ToolResult | Usage | Answer | Failed | Progress
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Endpoint:
+    """The way to a model: the host's door for this session, which adds the key. No key is ever here."""
+
+    #: the dialect spoken there: anthropic or openai
+    kind: str
+    #: the Unix socket, as seen from the desk
+    socket: Path
+    #: where the API begins on that socket, such as `/anthropic`
+    prefix: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Station:
+    """The desk as a provider finds it."""
+
+    #: the agent's id, as others address it
+    agent: str
+    #: its name, as people read it
+    name: str
+    model: str | None = None
+    #: the agent's own folder
+    workspace: Path
+    #: the provider's own files of this session; they outlive the runner
+    state: Path
+    #: files that came with messages, by message id; read only
+    inbox: Path | None = None
+    #: the provider's section of the settings with the agent's own options over it; checked by `Descriptor.check`
+    options: Mapping[str, Any] = field(default_factory=dict)
+    endpoint: Endpoint | None = None
+    #: True: what runs here cannot reach beyond the desk, so a program may be left to do as it likes
+    sandboxed: bool = False
+    #: where the desk's tools are served for programs that speak MCP, such as `http://127.0.0.1:8091/mcp`
+    tools_url: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +132,7 @@ class Turn:
 
 
 class Provider(Protocol):
-    """One instance serves one runner, one turn at a time.
+    """One instance serves one runner, one turn at a time; it may keep a program warm between turns.
 
     May raise anything: the loop records it as a transient failure of the message at hand. `RunnerCrashed` and
     cancellation go through. A turn that neither answers nor fails anything is recorded as failed. `Usage` comes before
@@ -96,7 +140,27 @@ class Provider(Protocol):
     """
 
     def turn(self, batch: Turn) -> AsyncIterator[Step]:
-        """An asynchronous generator; it is closed early when the runner is told to stop."""
+        """An asynchronous generator; it is closed early when the turn has to end: an interrupt."""
+
+    async def close(self) -> None:
+        """The runner leaves: end whatever was kept warm."""
+
+
+class Pushable(Protocol):
+    """A provider that can take more messages while its turn is under way, and says which of them it has read."""
+
+    async def push(self, messages: tuple[Inbound, ...]) -> None:
+        """A later `Answer` of the same turn may cover them. It covers none that the model has not read: those are not
+        acknowledged, and are the next turn's."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Health:
+    """Whether a provider could work here, for `doctor` and for the first failure."""
+
+    works: bool
+    #: what was found, or what is missing and what to install or set
+    why: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,6 +172,16 @@ class Descriptor:
     #: True: it may run inside the host, since it executes nothing that an agent asked for
     in_process: bool
     #: imports what the provider needs and makes one
-    load: Callable[[], Provider]
+    load: Callable[[Station], Provider]
+    #: the dialect of the endpoint it needs; None: it needs none
+    endpoint: str | None = None
+    #: its options, each with one line for people; others are refused
+    options: Mapping[str, str] = field(default_factory=dict)
+    #: the program it runs, looked for by `find_program`; None: none
+    program: str | None = None
+    #: True: what `load` makes is `Pushable`, so the host may hand over more messages during a turn
+    takes_more: bool = False
+    #: whether it could work with these options
+    check: Callable[[Mapping[str, Any]], Health] = lambda options: Health(works=True, why="nothing is needed")
     #: one line for people
     summary: str = ""

@@ -13,20 +13,20 @@ class Providers:
     """Those there are at this moment; a built-in's name cannot be taken by a stranger."""
 
     def __init__(self) -> None:
-        self._built_in = {found.name: found for found in members.built_in(providers, "PROVIDER", Descriptor)}
         self._all: dict[str, Descriptor] | None = None
 
     def names(self) -> list[str]:
         return sorted(self._found())
 
     def get(self, name: str) -> Descriptor:
-        # entry points are read from disk only for a name that is not ours
-        found = self._built_in.get(name) or self._found().get(name)
+        # a runner needs one of them, and soon: the others are not imported, nor entry points read, for one of ours
+        found = members.named(providers, name, "PROVIDER", Descriptor) or self._found().get(name)
         if found is None:
             raise BadInput(reason=f"there is no provider '{name}'; there are {', '.join(self.names())}")
         return found
 
     def _found(self) -> dict[str, Descriptor]:
         if self._all is None:
-            self._all = {found.name: found for found in members.strangers(GROUP, Descriptor)} | self._built_in
+            ours = {found.name: found for found in members.built_in(providers, "PROVIDER", Descriptor)}
+            self._all = {found.name: found for found in members.strangers(GROUP, Descriptor)} | ours
         return self._all

@@ -33,6 +33,7 @@ from manydesks.runner.providers.base import (
     Descriptor,
     Failed,
     Provider,
+    Station,
     Step,
     ToolCall,
     ToolResult,
@@ -75,6 +76,9 @@ class Rehearsal:
                 yield step
                 if isinstance(step, Failed):
                     return
+
+    async def close(self) -> None:
+        """Nothing is kept."""
 
     async def _answer(self, batch: Turn, message: Inbound) -> AsyncIterator[Step]:
         said: list[str] = []
@@ -206,7 +210,7 @@ def _malformed(word: str, rest: str) -> NoReturn:
     raise BadInput(f"'{given[:200]}' is not understood; allowed is: {_USAGE[word]}.")
 
 
-def _load() -> Provider:
+def _load(_station: Station) -> Provider:
     return Rehearsal()
 
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
+from manydesks.domain.errors import BadInput
 from manydesks.domain.mail import Content, Inbound
 from manydesks.runner import members, tools
-from manydesks.runner.tools.base import Call, Outcome, Tool
+from manydesks.runner.tools.base import Call, Means, Outcome, Tool
 
 GROUP = "manydesks.tools"
 
-Send = Callable[[Inbound, str, Content], Awaitable[int]]
+
+class Send(Protocol):
+    """Writes one outbound row that answers a message; its number."""
+
+    async def __call__(self, message: Inbound, kind: str, content: Content, *, id: str | None = None) -> int: ...
 
 
 @cache
@@ -29,10 +34,17 @@ def find() -> Mapping[str, Tool]:
 class Toolbox:
     """The tools of one turn, as `Tools`: each call belongs to one message of the batch."""
 
-    def __init__(self, offered: Mapping[str, Tool], messages: Iterable[Inbound], send: Send) -> None:
+    def __init__(
+        self, offered: Mapping[str, Tool], messages: Iterable[Inbound], send: Send, means: Means | None = None
+    ) -> None:
         self._tools = offered
         self._messages = {message.id: message for message in messages}
         self._send = send
+        self._means = means or Means()
+
+    def add(self, messages: Iterable[Inbound]) -> None:
+        """More messages have joined the turn."""
+        self._messages |= {message.id: message for message in messages}
 
     def offered(self) -> tuple[Tool, ...]:
         return tuple(self._tools.values())
@@ -48,7 +60,11 @@ class Toolbox:
         if row is None:
             return Outcome(ok=False, result=f"'{message}' is not a message that you were given.")
 
-        async def send(kind: str, content: Content) -> int:
-            return await self._send(row, kind, content)
+        async def send(kind: str, content: Content, *, id: str | None = None) -> int:
+            return await (self._send(row, kind, content) if id is None else self._send(row, kind, content, id=id))
 
-        return await tool.run(Call(message=row, send=send), arguments)
+        try:
+            return await tool.run(Call(message=row, send=send, means=self._means), arguments)
+        except BadInput as error:
+            # too much for one row, half a character: the model can mend that
+            return Outcome(ok=False, result=str(error))

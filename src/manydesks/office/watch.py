@@ -1,0 +1,93 @@
+"""What the office sees of a run while it lasts: when something last happened, which tools are under way, circles."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from manydesks.domain.clock import Clock
+from manydesks.domain.mail import Collected, Step
+from manydesks.domain.repetition import Repetition
+from manydesks.domain.stuck import Fine, Interrupt, Kill, Patience, Signs, decide
+
+#: a call of this tool waits for a person; programs that speak MCP put the name of the server before it
+QUESTION = "ask_user_question"
+#: no tool is waited for longer than this, whatever it asks for
+TOOL_MS = 6 * 3_600_000
+
+
+class Watch:
+    """One run's. Fed with what was taken from its desk; asked now and then."""
+
+    def __init__(self, run: str, patience: Patience, clock: Clock, *, same_calls: int) -> None:
+        self.run = run
+        self._patience = patience
+        self._clock = clock
+        self._began = self._alive = self._last = clock.monotonic()
+        self._interrupted: int | None = None
+        #: tool calls under way: id → tool, and how long it may take
+        self._calls: dict[str, tuple[str, int]] = {}
+        self._repetition = Repetition(same_calls)
+        #: why the run has to end, if the agent goes round in circles
+        self.circle: str | None = None
+
+    def stirred(self) -> None:
+        """Something of an answer was shown."""
+        self._last = self._clock.monotonic()
+
+    def seen(self, found: Collected) -> None:
+        """What was taken from the desk."""
+        steps = [step for step in found.steps if step.run == self.run]
+        if steps or found.messages or found.acks:
+            self.stirred()
+        for step in steps:
+            self._step(step)
+
+    def interrupted(self) -> None:
+        """The run was told to end."""
+        self._interrupted = self._clock.monotonic()
+
+    def verdict(self, heartbeat_at: int | None, *, asks: bool = False) -> Fine | Interrupt | Kill:
+        """`heartbeat_at`: wall-clock milliseconds, as the file says; a clock that was set only makes it look younger.
+
+        `asks`: it waits for a person. A desk can forge its own heartbeat; by that it gains the rest of its time, and no
+        more.
+        """
+        now = self._clock.monotonic()
+        if heartbeat_at is not None and self._clock.now() - heartbeat_at < now - self._alive:
+            self._alive = now - max(0, self._clock.now() - heartbeat_at)
+        return decide(
+            Signs(
+                running_ms=now - self._began,
+                heartbeat_ms=now - self._alive,
+                silent_ms=now - self._last,
+                tool_ms=max((ms for _, ms in self._calls.values()), default=0),
+                questions=asks or any(tool.endswith(QUESTION) for tool, _ in self._calls.values()),
+                interrupted_ms=None if self._interrupted is None else now - self._interrupted,
+            ),
+            self._patience,
+        )
+
+    def _step(self, step: Step) -> None:
+        id, tool = str(step.data.get("id")), str(step.data.get("tool"))
+        if step.type == "tool_call":
+            arguments = step.data.get("arguments")
+            # a hostile desk must not make us remember without end
+            if len(self._calls) < 1000:
+                self._calls[id] = (tool, _declared(arguments))
+            digest = hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()
+            self.circle = self.circle or self._repetition.called(tool, digest)
+        elif step.type == "tool_result":
+            self._calls.pop(id, None)
+
+
+def _declared(arguments: Any) -> int:
+    """How long a call says that it may take: `timeout` in milliseconds, or `timeout_seconds`; 0 if it does not say."""
+    if not isinstance(arguments, dict):
+        return 0
+    for name, factor in (("timeout", 1), ("timeout_ms", 1), ("timeout_seconds", 1000)):
+        value = arguments.get(name)
+        if isinstance(value, int | float) and 0 < value <= TOOL_MS:
+            return min(TOOL_MS, int(value * factor))
+    return 0

@@ -1,0 +1,31 @@
+"""Hides what looks like a key in the words of a program, before they become a reason that people and logs see.
+
+A desk holds no real key; what a program prints may still hold one that an agent was told or found. This knows shapes,
+not secrets: it is a net, not a promise.
+"""
+
+from __future__ import annotations
+
+import re
+
+MASK = "***"
+
+_SHAPES = (
+    # keys that say what they are
+    re.compile(r"\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|glpat|xox[a-z])[-_][A-Za-z0-9_\-]{8,}"),
+    re.compile(r"\bAKIA[A-Z0-9]{12,}"),
+    re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
+)
+_NAMED = re.compile(
+    r"(?i)(\b(?:[a-z0-9]+[_-])*(?:api[_-]?key|authorization|token|secret|password|passwd)\b[\"']?\s*[:=]\s*"
+    r"(?:bearer\s+|basic\s+)?)([\"']?)([^\s\"',;]{4,})"
+)
+_BEARER = re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{8,}")
+
+
+def masked(text: str) -> str:
+    """The text, with asterisks where something looks like a key."""
+    for shape in _SHAPES:
+        text = shape.sub(MASK, text)
+    text = _NAMED.sub(rf"\1\2{MASK}", text)
+    return _BEARER.sub(rf"\1{MASK}", text)

@@ -1,0 +1,1 @@
+"""How the program `claude` is driven; `providers/claude.py` announces it."""

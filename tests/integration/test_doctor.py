@@ -1,0 +1,91 @@
+"""`manydesks doctor` on real homes: what works, what does not, and what to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from manydesks.testing.office import OfficeProcess
+
+
+def doctor(home: Path, **environ: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "manydesks", "--home", str(home), "doctor", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", **environ},
+        check=False,
+    )
+    said = json.loads(done.stdout)
+    assert said["ok"] == (done.returncode == 0)
+    return done.returncode, {finding["what"]: finding for finding in said["findings"]}
+
+
+def test_a_home_that_was_never_used_is_no_fault(home: Path) -> None:
+    code, found = doctor(home)
+    assert code == 0
+    assert found["home"]["level"] == "note"
+    assert found["store"]["level"] == "note"
+    assert found["provider rehearsal"]["level"] == "ok"
+    assert not home.exists()
+
+
+def test_what_is_used_has_to_work(office: OfficeProcess, home: Path) -> None:
+    assert doctor(home)[0] == 0
+    office.door.ask("agent_add", id="amy", provider="anthropic", model="m")
+    code, found = doctor(home)
+    assert code == 1
+    assert "`manydesks secret set anthropic_api_key` stores it" in found["model of amy"]["says"]
+    office.home.secrets_file.write_text('anthropic_api_key = "sk-never-shown-1234"\n')
+    office.home.secrets_file.chmod(0o600)
+    code, found = doctor(home)
+    assert code == 0
+    assert "sk-never-shown" not in str(found)
+    assert found["upstream anthropic"]["level"] == "ok"
+
+
+def test_a_workspace_that_is_gone(office: OfficeProcess, home: Path) -> None:
+    shutil.rmtree(office.home.workspace("assistant"))
+    code, found = doctor(home)
+    assert code == 1
+    assert "is not there" in found["agent assistant"]["says"]
+
+
+def test_settings_that_are_not_valid_come_first(home: Path) -> None:
+    home.mkdir(mode=0o700)
+    (home / "settings.toml").write_text("[sandbox]\nkind = 'docker'\n")
+    code, found = doctor(home)
+    assert code == 1
+    assert 'sandbox.kind is "docker", but must be' in found["settings"]["says"]
+
+
+def test_a_home_that_others_can_read(home: Path) -> None:
+    home.mkdir(mode=0o755)
+    home.chmod(0o755)
+    code, found = doctor(home)
+    assert code == 1
+    assert found["home"]["advice"] == f"Run `chmod 700 {home}`."
+
+
+def test_a_sandbox_that_is_used_and_does_not_work(office: OfficeProcess, home: Path, tmp_path: Path) -> None:
+    office.door.ask("agent_add", id="amy", sandbox="bubblewrap")
+    (tmp_path / "empty").mkdir()
+    code, found = doctor(home, PATH=str(tmp_path / "empty"))
+    assert code == 1
+    assert found["sandbox bubblewrap"]["level"] == "bad"
+    assert "Used by amy." in found["sandbox bubblewrap"]["says"]
+    assert "Install the package bubblewrap" in found["sandbox bubblewrap"]["advice"]
+    assert "limits" in found["sandbox none"]["says"]
+
+
+def test_for_people(office: OfficeProcess, home: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "manydesks", "--home", str(home), "doctor"], capture_output=True, text=True, check=True
+    )
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("ok    provider rehearsal: Nothing is needed. Used by assistant.") for line in lines)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from typing import Any
+
+from manydesks.domain.mail import Collected, Step
+from manydesks.domain.stuck import Fine, Interrupt, Kill, Patience
+from manydesks.office.watch import Watch
+from manydesks.testing.clock import ManualClock
+
+PATIENCE = Patience(run_ms=100_000, silence_ms=10_000, heartbeat_ms=60_000)
+
+
+class Run:
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.watch = Watch("run_1", PATIENCE, self.clock, same_calls=3)
+        self._seq = 1
+
+    def step(self, type: str, run: str = "run_1", **data: Any) -> None:
+        self._seq += 2
+        step = Step(seq=self._seq, run=run, at=0, type=type, data=data)
+        self.watch.seen(Collected(epoch="e", last_seq=self._seq, steps=(step,)))
+
+    def verdict(self) -> Fine | Interrupt | Kill:
+        """With a heart that beats."""
+        return self.watch.verdict(self.clock.now())
+
+
+def test_a_run_that_shows_nothing() -> None:
+    run = Run()
+    run.clock.advance(10_001)
+    assert isinstance(run.verdict(), Interrupt)
+    run.watch.interrupted()
+    assert run.verdict() == Fine()
+    run.clock.advance(10_001)
+    assert isinstance(run.verdict(), Kill)
+
+
+def test_whatever_is_written_or_shown_is_a_sign_of_life() -> None:
+    run = Run()
+    for show in (lambda: run.step("text", text="x"), run.watch.stirred):
+        run.clock.advance(10_000)
+        show()
+        run.clock.advance(10_000)
+        assert run.verdict() == Fine()
+    # what an earlier run left says nothing about this one
+    run.step("text", run="run_0", text="x")
+    run.clock.advance(1)
+    assert isinstance(run.verdict(), Interrupt)
+
+
+def test_a_tool_that_said_how_long_it_takes() -> None:
+    run = Run()
+    run.step("tool_call", id="1", tool="Bash", arguments={"command": "make", "timeout": 20_000})
+    run.clock.advance(30_000)
+    assert run.verdict() == Fine()
+    run.clock.advance(1)
+    assert isinstance(run.verdict(), Interrupt)
+
+
+def test_a_tool_that_has_answered_gives_no_more_time() -> None:
+    run = Run()
+    run.step("tool_call", id="1", tool="Bash", arguments={"timeout": 20_000})
+    run.step("tool_result", id="1", tool="Bash", ok=True, result="", duration_ms=1)
+    run.clock.advance(10_001)
+    assert isinstance(run.verdict(), Interrupt)
+
+
+def test_nobody_may_ask_for_a_year() -> None:
+    run = Run()
+    for arguments in ({"timeout": 10**15}, {"timeout": "soon"}, {"timeout": True}, {"timeout": -1}, "no", None):
+        run.step("tool_call", id=str(arguments), tool="Bash", arguments=arguments)
+    run.clock.advance(10_002)
+    assert isinstance(run.verdict(), Interrupt)
+
+
+def test_a_question_waits_for_its_person() -> None:
+    run = Run()
+    run.step("tool_call", id="1", tool="mcp__manydesks__ask_user_question", arguments={"question": "Blue?"})
+    run.clock.advance(500_000)
+    assert run.verdict() == Fine()
+    run.step("tool_result", id="1", tool="mcp__manydesks__ask_user_question", ok=True, result="", duration_ms=1)
+    assert isinstance(run.verdict(), Interrupt)
+
+
+def test_a_heart_that_stopped() -> None:
+    run = Run()
+    beat = run.clock.now()
+    run.clock.advance(60_001)
+    run.watch.stirred()
+    assert isinstance(run.watch.verdict(beat), Kill)
+    assert isinstance(run.watch.verdict(None), Kill)
+    assert run.verdict() == Fine()
+
+
+def test_a_circle_is_remembered() -> None:
+    run = Run()
+    for number in range(3):
+        assert run.watch.circle is None
+        run.step("tool_call", id=str(number), tool="Read", arguments={"path": "x"})
+    assert run.watch.circle is not None
+    run.step("tool_call", id="9", tool="Read", arguments={"path": "y"})
+    assert "Read 3 times" in run.watch.circle

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import pytest
+
+from manydesks.runner.masking import masked
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("key sk-ant-api03-abcDEF_123 refused", "key *** refused"),
+        ("Authorization: Bearer abc.def-123", "Authorization: Bearer ***"),
+        ("sent Bearer abcdefgh12 to it", "sent Bearer *** to it"),
+        ("x-api-key: abcd1234", "x-api-key: ***"),
+        ('{"api_key": "abcd1234", "n": 1}', '{"api_key": "***", "n": 1}'),
+        ("GITHUB_TOKEN=ghp_0123456789abcdef", "GITHUB_TOKEN=***"),
+        ("password = hunter22", "password = ***"),
+        ("AKIAIOSFODNN7EXAMPLE", "***"),
+        ("eyJhbGciOiJI.eyJzdWIiOiIx.sig", "***"),
+        ("nothing to hide: 42 tokens were used", "nothing to hide: 42 tokens were used"),
+    ],
+)
+def test_what_looks_like_a_key_is_hidden(text: str, expected: str) -> None:
+    assert masked(text) == expected
