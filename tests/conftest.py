@@ -39,6 +39,10 @@ def home() -> Iterator[Path]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "spark" in item.keywords:
+            # one JVM is enough, and the tests share its session: with several workers they all run in the same one
+            item.add_marker(pytest.mark.xdist_group("spark"))
     if importlib.util.find_spec("pyspark") is None:
         missing = pytest.mark.skip(reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
         for item in items:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from manydesks.desk.base import Bells, Desk, Doors, Seat, Way
+from manydesks.desk.code import compile_code
 from manydesks.desk.confined import Confined
 from manydesks.desk.inprocess import InProcessDesk
 from manydesks.desk.logbook import Logbook
@@ -67,6 +68,7 @@ class Furnisher:
         self._providers = providers or Providers()
         self._sandboxes = sandboxes or Sandboxes()
         self._tried: dict[str, tuple[int, Health]] = {}
+        self._compiled = False
 
     async def desk(self, seat: Seat, bells: Bells) -> Desk:
         """Raises `BadInput` (and `SettingsError`) with one sentence if this agent cannot work as it is set up."""
@@ -92,6 +94,9 @@ class Furnisher:
                 idle_seconds=self._settings.runner.idle_seconds,
             )
         box = await self._sandbox(seat)
+        if not self._compiled:
+            await asyncio.to_thread(compile_code)
+            self._compiled = True
         programs = await asyncio.to_thread(programs_of, provider, options)
         if programs and PROGRAM in provider.options:
             # found here, by the owner's PATH; at the desk there is another one
@@ -138,23 +143,30 @@ class Furnisher:
 
     def _mounts(self, asked: Any) -> tuple[Mount, ...]:
         """Blocks: folders are looked through for keys."""
-        if not isinstance(asked, list) or not all(isinstance(path, str) for path in asked):
-            raise BadInput(f"The option '{MOUNTS}' is a list of paths; one that ends in ':write' asks to write there.")
-        asks = [Ask(path=path.removesuffix(":write"), write=path.endswith(":write")) for path in asked]
+        asks = _asks(asked)
         return resolve(asks, allow_list(self._home), self._home) if asks else ()
 
 
 def checked_options(provider: Descriptor, own: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     """The provider's section of the settings with the agent's own options over it.
 
-    Raises `BadInput` for an option that the provider does not have.
+    Raises `BadInput` for an option that the provider does not have, and for a value that is not allowed.
     """
     options = {**settings.providers.get(provider.name, {}), **own}
     known = dict.fromkeys((*provider.options, *([UPSTREAM] if provider.endpoint else []), MOUNTS))
     for name in options:
         if name not in known:
             raise BadInput(f"The provider '{provider.name}' has no option '{name}'; it has {', '.join(known)}.")
+    provider.read({name: value for name, value in options.items() if name in provider.options})
+    way_of(provider, dict(options))
+    _asks(options.get(MOUNTS, []))
     return options
+
+
+def _asks(asked: Any) -> list[Ask]:
+    if not isinstance(asked, list) or not all(isinstance(path, str) for path in asked):
+        raise BadInput(f"The option '{MOUNTS}' is a list of paths; one that ends in ':write' asks to write there.")
+    return [Ask(path=path.removesuffix(":write"), write=path.endswith(":write")) for path in asked]
 
 
 def way_of(provider: Descriptor, options: dict[str, Any]) -> Way | None:
