@@ -9,9 +9,9 @@ from pathlib import Path
 
 import apsw
 
+from benchmarks.measure import Contestant, Sample, Setting, Stopwatch, company, interleave
 from benchmarks.queue import ours
-from benchmarks.queue.measure import Contestant, Sample, Setting, Stopwatch, company, interleave
-from benchmarks.queue.report import Fact, Section, Target, line
+from benchmarks.report import Fact, Section, Target, line
 
 STEP = 100
 #: megabytes that a process may grow by while it works through the lane; SQLite's page cache is full by then

@@ -14,9 +14,9 @@ from typing import Any
 
 import apsw
 
+from benchmarks.measure import Contestant, Sample, Setting, Stopwatch, company, interleave
 from benchmarks.queue import ours
-from benchmarks.queue.measure import Contestant, Sample, Setting, Stopwatch, company, interleave
-from benchmarks.queue.report import Fact, Line, Section, Target, line
+from benchmarks.report import Fact, Line, Section, Target, line
 from manydesks.queue.migrations import JOBS_FILE
 from manydesks.store.database import open_reader, open_writer
 
@@ -33,7 +33,7 @@ BEST = """
 select id, body from jobs where queue = 'work' and ready = 1 order by priority desc, position limit 1
 """
 TAKE = "update jobs set state = 1, ready = 0, fence = ?, updated_at = ? where id = ?"
-NEW_CLAIM = "insert into claims (fence, lane, worker, until, boot) values (?, null, ?, ?, ?)"
+NEW_CLAIM = "insert into claims (fence, lane, worker, until, boot, size) values (?, null, ?, ?, ?, 1)"
 OURS = "select 1 from jobs where id = ? and fence = ? and state = 1"
 LEAVE = "update jobs set state = 3, ready = 0, updated_at = ? where id = ?"
 END_CLAIM = "delete from claims where fence = ?"

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.queue.measure import Contestant, Sample, Stopwatch
+from benchmarks.measure import Contestant, Sample, Stopwatch
 from manydesks.queue import AsyncQueue, Message, Queue
 
 BODY = {"to": "somebody@example.org", "template": "welcome", "number": 12345}

@@ -10,7 +10,7 @@ from typing import Any
 from huey.storage import SqliteStorage
 from litequeue import LiteQueue
 
-from benchmarks.queue.measure import Contestant, Sample, Stopwatch
+from benchmarks.measure import Contestant, Sample, Stopwatch
 
 TEXT = '{"to":"somebody@example.org","template":"welcome","number":12345}'
 WARM_UP = 50

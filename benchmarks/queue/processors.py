@@ -7,9 +7,9 @@ import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from benchmarks.measure import Contestant, Sample, Setting, Stopwatch, company, interleave
 from benchmarks.queue import ours
-from benchmarks.queue.measure import Contestant, Sample, Setting, Stopwatch, company, interleave
-from benchmarks.queue.report import Line, Section, Target, line
+from benchmarks.report import Line, Section, Target, line
 from manydesks.queue import Message, Processor
 
 QUEUE = "work-0"

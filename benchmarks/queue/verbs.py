@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from benchmarks.measure import Setting, company, interleave
 from benchmarks.queue import ours, peers
-from benchmarks.queue.measure import Setting, company, interleave
-from benchmarks.queue.report import Section, Target, line
+from benchmarks.report import Section, Target, line
 from manydesks.queue import Message, Queue
 
 BATCH = 100

@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks.measure import Setting, company
 from benchmarks.queue import ours
-from benchmarks.queue.measure import Setting, company
-from benchmarks.queue.report import Fact, Section
+from benchmarks.report import Fact, Section
 from manydesks.queue import Message, Processor, Queue
 
 PAUSE = 0.01

@@ -194,3 +194,18 @@ def test_acts_check_their_arguments(maybe_office: OfficeProcess) -> None:
         with pytest.raises(BadInput):
             maybe_office.door.ask(verb, **args)
     assert stored(maybe_office) == before
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_an_agent_inside_the_office_does_not_work_without_its_workspace(office: OfficeProcess, warm: bool) -> None:
+    """Without its instructions and its memory it would answer as somebody else."""
+    if warm:
+        office.ask("!say before")
+    workspace = office.home.workspace("assistant")
+    workspace.rename(office.home.path / "elsewhere")
+    (message,) = office.ask("!say hello")["messages"]
+    assert (message["status"], message["attempts"]) == ("dead", 1)
+    assert message["lastError"] == f"Its workspace {workspace} is not there."
+    (office.home.path / "elsewhere").rename(workspace)
+    (message,) = office.ask("!say back")["messages"]
+    assert message["status"] == "completed"

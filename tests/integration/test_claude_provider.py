@@ -137,6 +137,38 @@ async def test_a_conversation_goes_on_in_another_process(place: Place) -> None:
     assert {request.asked.conversation for request in place.model.requests if request.asked} == {first.continuation}
 
 
+async def test_what_was_prepared_serves_the_first_turn(place: Place) -> None:
+    place.model.play(remembers)
+    async with place.claude() as claude:
+        await claude.prepare(None)
+        ready = claude.pid
+        first = answer_of(await all_of(claude, turn(chat("apple"))))
+        assert (first.text, claude.pid) == ("apple", ready)
+        assert ready is not None
+    async with place.claude() as claude:
+        await claude.prepare(first.continuation)
+        ready = claude.pid
+        second = answer_of(await all_of(claude, turn(chat("pear"), continuation=first.continuation)))
+        assert (second.text, claude.pid) == ("apple pear", ready)
+
+
+async def test_instructions_that_change_after_the_preparation_count(place: Place) -> None:
+    place.model.play(scripted.Turn(text="Good."))
+    async with place.claude() as claude:
+        await claude.prepare(None)
+        (place.station.workspace / "AGENTS.md").write_text("Always be brief: RULE-ONE.")
+        await all_of(claude, turn(chat("hello")))
+    [request] = place.model.requests
+    assert request.asked is not None
+    assert "RULE-ONE" in request.asked.system
+
+
+async def test_what_keeps_it_from_being_prepared_is_said_by_the_turn(place: Place) -> None:
+    async with place.claude(options={"program": "/nowhere/claude"}) as claude:
+        await claude.prepare(None)
+        assert "/nowhere/claude" in failure_of(await all_of(claude, turn(chat("hello")))).reason
+
+
 async def test_the_prompt_and_the_instructions(place: Place) -> None:
     place.model.play(scripted.Turn(text="Good."))
     (place.station.workspace / "AGENTS.md").write_text("Always be brief: RULE-ONE.")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,27 +14,6 @@ from manydesks.testing.office import OfficeProcess
 from manydesks.testing.shell import Shell
 
 Mount = Callable[..., None]
-
-
-@pytest.fixture
-def mount(home: Path) -> Iterator[Mount]:
-    """Put a file system of its own, in memory, under the home or a part of it; again, with "remount", changes it."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a file system")
-
-    mounted: list[Path] = []
-
-    def mount(*options: str, at: Path = home) -> None:
-        at.mkdir(parents=True, exist_ok=True)
-        command = ["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(at)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
-        mounted.append(at)
-
-    yield mount
-    for at in reversed(dict.fromkeys(mounted)):
-        subprocess.run(["umount", "--lazy", str(at)], check=False, capture_output=True)
 
 
 def fill(home: Path) -> Path:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -40,7 +42,7 @@ def test_what_is_used_has_to_work(office: OfficeProcess, home: Path) -> None:
     office.door.ask("agent_add", id="amy", provider="anthropic", model="m")
     code, found = doctor(home)
     assert code == 1
-    assert "`manydesks secret set anthropic_api_key` stores it" in found["model of amy"]["says"]
+    assert "`manydesks secret set anthropic_api_key` stores it" in found["agent amy"]["says"]
     office.home.secrets_file.write_text('anthropic_api_key = "sk-never-shown-1234"\n')
     office.home.secrets_file.chmod(0o600)
     code, found = doctor(home)
@@ -89,3 +91,60 @@ def test_for_people(office: OfficeProcess, home: Path) -> None:
     )
     lines = done.stdout.splitlines()
     assert any(line.startswith("ok    provider rehearsal: Nothing is needed. Used by assistant.") for line in lines)
+
+
+def test_each_agent_is_looked_at_as_if_it_were_to_start(office: OfficeProcess, home: Path, tmp_path: Path) -> None:
+    """Added while all was well, or by hand: each of them would fail with every message."""
+    office.home.secrets_file.write_text('anthropic_api_key = "sk-never-shown-1234"\n')
+    office.home.secrets_file.chmod(0o600)
+    lab = {"base_url": "http://127.0.0.1:9/v1"}
+    office.door.ask("agent_add", id="well", provider="openai", model="m", options=lab)
+    (tmp_path / "shared").mkdir()
+    (office.home.path / "mounts.toml").write_text(f'[[allow]]\npath = "{tmp_path}/shared"\n')
+    shared = {"mounts": [f"{tmp_path}/shared"]}
+    office.door.ask("agent_add", id="mounted", sandbox="none", options=shared)
+    office.door.ask("agent_add", id="linked", sandbox="none")
+    code, found = doctor(home)
+    assert code == 0, found
+    assert "its model server is openai at http://127.0.0.1:9/v1" in found["agent well"]["says"]
+    assert "api.openai.com" not in found["provider openai"]["says"]
+    assert f"it reads {tmp_path}/shared" in found["agent mounted"]["says"]
+    assert "4096 MiB of memory, 1024 processes and threads" in found["limits"]["says"]
+    assert "3600 s" in found["limits"]["says"]
+    office.stop()
+    with contextlib.closing(sqlite3.connect(office.home.office_db)) as db:
+        for agent, given in (("well", {"program": "/no/such"}), ("mounted", {"mounts": ["/etc"]})):
+            db.execute("update agents set options = ? where id = ?", (json.dumps(given), agent))
+        db.execute("update agents set provider = 'anthropic', model = null where id = 'assistant'")
+        db.commit()
+    workspace = office.home.workspace("linked")
+    workspace.rename(tmp_path / "real")
+    workspace.symlink_to(tmp_path / "real")
+    code, found = doctor(home)
+    assert code == 1
+    for agent, words in {
+        "well": "The provider 'openai' has no option 'program'",
+        "mounted": "/etc is never given to a desk",
+        "linked": "reached through a symbolic link",
+        "assistant": "The agent 'assistant' has no model",
+    }.items():
+        assert found[f"agent {agent}"]["level"] == "bad"
+        assert words in found[f"agent {agent}"]["says"]
+    assert found["provider openai"]["level"] == found["provider anthropic"]["level"] == "ok"
+
+
+def test_one_agent_s_program_is_its_own_fault(office: OfficeProcess, home: Path) -> None:
+    for id, options in (("good", {"program": sys.executable}), ("bad", {"program": "/no/such/claude"})):
+        options["upstream"] = "lab"
+        office.door.ask("agent_add", id=id, provider="claude", sandbox="none", options=options)
+    (home / "settings.toml").write_text('[upstreams.lab]\nkind = "anthropic"\nbase_url = "http://127.0.0.1:9"\n')
+    code, found = doctor(home)
+    assert code == 1
+    assert (found["agent bad"]["level"], found["agent good"]["level"]) == ("bad", "ok")
+    assert f"its program is {Path(sys.executable).resolve()}" in found["agent good"]["says"]
+    assert "/no/such/claude" in found["agent bad"]["says"]
+    assert "/no/such" not in found["provider claude"]["says"]
+
+
+def test_settings_that_are_not_there_are_not_valid(home: Path) -> None:
+    assert doctor(home)[1]["settings"]["says"] == f"There is no {home}/settings.toml: all is as by default."

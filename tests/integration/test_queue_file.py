@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,7 @@ def test_a_look_leaves_the_terms_of_a_queue_alone(ask: Any, file: Path) -> None:
         (("list", "--state", "pending"), "A status is one of ready, claimed"),
         (("list", "--queue", "nope"), "There is no queue 'nope'"),
         (("pause", "ada"), "A jobs file has queues, not agents"),
+        (("list", "--agent", "ada"), "A jobs file has queues, not agents"),
         (("retry", "1", "--message", "x"), "a job's body stays as it was sent"),
     ],
 )
@@ -121,3 +123,28 @@ def test_options_of_the_one_are_refused_for_the_other(tmp_path: Path) -> None:
     shell = Shell(home=tmp_path / "no-home")
     for words in (("status", "--queue", "x"), ("prune", "--days", "3")):
         assert shell.run("queue", *words).returncode == 2
+
+
+def test_an_empty_database_is_no_jobs_file_yet(tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
+    done = Shell(home=tmp_path / "no-home").run("queue", "status", "--file", str(tmp_path / "empty.db"))
+    assert done.returncode == 1
+    assert "opening a queue in it makes it so" in done.stderr
+
+
+def test_a_file_that_cannot_be_written_is_shown_as_it_stands(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(disk)], check=True)
+    try:
+        with Queue(disk / "jobs.db", "emails") as q:
+            q.send({"n": 1})
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        shell = Shell(home=tmp_path / "no-home")
+        assert shell.value("queue", "status", "--file", str(disk / "jobs.db"))["emails"]["ready"] == 1
+        assert [job["id"] for job in shell.value("queue", "list", "--file", str(disk / "jobs.db"))] == [1]
+        done = shell.run("queue", "cancel", "1", "--file", str(disk / "jobs.db"))
+        assert done.returncode == 1
+        assert "cannot be written" in done.stderr
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)

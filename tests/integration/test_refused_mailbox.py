@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,36 @@ def folder(file: Path) -> None:
     file.mkdir()
 
 
+def full_folder(file: Path) -> None:
+    """Deeper than any path may be long, and closed."""
+    file.unlink()
+    file.mkdir()
+    handle = os.open(file, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(300):
+        os.mkdir("deeper-and-deeper", dir_fd=handle)
+        inner = os.open("deeper-and-deeper", os.O_RDONLY | os.O_DIRECTORY, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    os.close(handle)
+    file.chmod(0)
+
+
+def journal_folder(file: Path) -> None:
+    journal = file.with_name(f"{file.name}-journal")
+    journal.unlink(missing_ok=True)
+    (journal / "x").mkdir(parents=True)
+
+
+def wal_folder(file: Path) -> None:
+    file.unlink()
+    file.with_name(f"{file.name}-wal").mkdir()
+
+
+def no_outbox(file: Path) -> None:
+    (file.parent / "outbox").rmdir()
+    (file.parent / "outbox").write_text("not a folder")
+
+
 def wal(file: Path) -> None:
     with contextlib.closing(sqlite3.connect(file)) as db:
         db.execute("pragma journal_mode = wal")
@@ -54,7 +85,8 @@ def other_tables(file: Path) -> None:
         db.commit()
 
 
-DAMAGES = [garbage, torn, empty, gone, link, folder, wal, other_tables]
+DAMAGES = [garbage, torn, empty, gone, link, folder, full_folder, journal_folder, wal_folder, no_outbox, wal]
+DAMAGES.append(other_tables)
 
 
 def outbound(office: OfficeProcess) -> Path:
@@ -105,6 +137,20 @@ def test_damaged_after_the_host_was_killed_in_a_run(office: OfficeProcess, damag
     (message,) = office.trace(sent["traceId"])["messages"]
     assert (message["status"], said(message)) == ("completed", ["late"])
     answered_once(office, "and on")
+
+
+def test_damaged_again_and_again(office: OfficeProcess) -> None:
+    """What was set aside last time never stands in the way of the next."""
+    answered_once(office, "before")
+    for number, damage in enumerate(
+        [folder, full_folder, folder, journal_folder, garbage, wal_folder, no_outbox, link]
+    ):
+        damage(outbound(office))
+        answered_once(office, f"after {number}")
+    office.stop()
+    office.start()
+    answered_once(office, "and on")
+    assert office.stop() == 0
 
 
 def test_a_damaged_inbox_is_made_anew(office: OfficeProcess) -> None:

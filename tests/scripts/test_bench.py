@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-SCENARIOS = (
+QUEUE = (
     "Send, receive, complete: 64 coroutines",
     "Send: 64 coroutines",
     "messages in 10 queues",
@@ -23,37 +24,78 @@ SCENARIOS = (
     "a handler that does nothing",
     "Wake-up",
 )
+DESK = ("Rehearsal inside the host", "Rehearsal in bubblewrap", "claude by hand", "at work at once")
 
 
-def test_a_quick_run_goes_through_every_scenario_and_names_no_place(tmp_path: Path) -> None:
+def quick_run(part: str, tmp_path: Path) -> str:
     table = tmp_path / "table.txt"
-    command = [sys.executable, "-m", "benchmarks.queue", "--quick", "--out", table]
+    command = [sys.executable, "-m", f"benchmarks.{part}", "--quick", "--out", table]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     text = table.read_text()
-    assert [title for title in SCENARIOS if title not in text] == []
-    assert next(line for line in text.splitlines() if "same rows" in line).endswith("ok")
-    assert next(line for line in text.splitlines() if "claimed in order" in line).endswith("ok")
     assert str(ROOT) not in text
     assert str(tmp_path) not in text
+    return text
+
+
+def verdict_of(text: str, what: str) -> str:
+    return next(line for line in text.splitlines() if what in line).split()[-1]
+
+
+def test_a_quick_run_goes_through_every_scenario_and_names_no_place(tmp_path: Path) -> None:
+    text = quick_run("queue", tmp_path)
+    assert [title for title in QUEUE if title not in text] == []
+    assert verdict_of(text, "same rows") == "ok"
+    assert verdict_of(text, "claimed in order") == "ok"
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_a_quick_run_seats_desks_of_every_kind(tmp_path: Path) -> None:
+    text = quick_run("desk", tmp_path)
+    assert [title for title in DESK if title not in text] == []
+    # these do not depend on who else uses the machine
+    for what in ("an idle runner", "answered at the first attempt"):
+        assert verdict_of(text, what) == "ok"
 
 
 def test_help_installs_nothing_and_knows_every_scenario(report: ModuleType) -> None:
     done = subprocess.run([ROOT / "scripts" / "bench", "--help"], capture_output=True, text=True, check=True)
-    names = importlib.import_module("benchmarks.queue.__main__").SCENARIOS
+    names = [
+        name for part in ("queue", "desk") for name in importlib.import_module(f"benchmarks.{part}.__main__").SCENARIOS
+    ]
     assert [name for name in names if name not in done.stdout] == []
+
+
+def test_a_missed_target_is_an_exit_code_of_its_own_but_for_a_quick_look(report: ModuleType, tmp_path: Path) -> None:
+    company = importlib.import_module("benchmarks.measure").Company()
+    missed = report.Section(
+        title="nothing", lines=[report.Fact(what="a line", value="2", target="1", holds=False)], company=company
+    )
+    part = importlib.import_module("benchmarks.part").Part(
+        name="nothing",
+        summary="",
+        scenarios={"nothing": lambda setting: missed},
+        rounds=1,
+        head="",
+        explained="",
+        versions=list,
+    )
+    table = tmp_path / "table.txt"
+    assert part.run(["--out", str(table)]) == 1
+    assert table.read_text().endswith("missed: nothing: a line\n")
+    assert part.run(["--quick"]) == 0
 
 
 def test_an_unknown_part_is_refused_with_the_usage() -> None:
     done = subprocess.run([ROOT / "scripts" / "bench", "nothing"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "scripts/bench queue" in done.stderr
+    assert "scripts/bench queue|desk" in done.stderr
 
 
 @pytest.fixture
 def report(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(ROOT))
-    return importlib.import_module("benchmarks.queue.report")
+    return importlib.import_module("benchmarks.report")
 
 
 @pytest.mark.parametrize(
@@ -80,6 +122,6 @@ def report(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def test_rates_decide_on_a_quiet_machine_and_the_cpu_on_a_loaded_one(
     report: ModuleType, figures: dict[str, float], asked: dict[str, float], share: float, verdict: str
 ) -> None:
-    company = importlib.import_module("benchmarks.queue.measure").Company()
+    company = importlib.import_module("benchmarks.measure").Company()
     company.share = share
     assert report.Target(**asked).verdict(report.Line(what="a line", **figures), company) == verdict

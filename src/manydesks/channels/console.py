@@ -17,6 +17,7 @@ from typing import Literal
 
 from manydesks.channels.base import Receipt
 from manydesks.domain.envelope import Parcel
+from manydesks.domain.reading import readable
 
 #: lines that a stopped terminal (Ctrl-S, a pipe that nobody reads) may leave behind; more are not printed
 BACKLOG = 1000
@@ -58,30 +59,6 @@ def _print(line: str) -> None:
             os.close(nothing)
 
 
-def readable(parcel: Parcel) -> str:
-    """A response as lines of text, whatever it is."""
-    files = [f"[file] {file.name} ({_size(file.bytes)}): {file.path}" for file in parcel.files]
-    match parcel.operation:
-        case "edit":
-            said = f"[edited] {parcel.text}"
-        case "reaction":
-            said = f"[reacted] {parcel.text}"
-        case "card":
-            said = f"[card] {parcel.text}"
-        case "ask_question":
-            id = parcel.metadata.get("question", {}).get("id", "")
-            said = f"[question] {parcel.text}\n(to answer: manydesks answer {id} …)"
-        case _:
-            said = parcel.text
-    return "\n".join((*([said] if said else []), *files))
-
-
-def _size(count: int) -> str:
-    if count < 1_000:
-        return f"{count} byte{'' if count == 1 else 's'}"
-    return f"{count / 1_000:.1f} KB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
-
-
 class Console:
     name = "console"
     cut_off: Literal["resend", "ask"] = "resend"
@@ -92,7 +69,12 @@ class Console:
         self._texts = texts
 
     async def send(self, parcel: Parcel) -> Receipt:
-        said = readable(parcel) if self._texts else f"answered {parcel.message_id} ({len(parcel.text)} characters)"
+        said = _shown(parcel) if self._texts else f"answered {parcel.message_id} ({len(parcel.text)} characters)"
         line = f"{parcel.agent} → {parcel.sender}: {said}"
         self._show("".join(c if c.isprintable() or c in "\n\t" else "�" for c in line))
         return Receipt(id=f"console:{parcel.id}")
+
+
+def _shown(parcel: Parcel) -> str:
+    question = parcel.metadata.get("question", {}).get("id")
+    return readable(operation=parcel.operation, text=parcel.text, files=parcel.files, question=question)

@@ -120,14 +120,20 @@ def list_agents(invocation: Invocation) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
 def remove(invocation: Invocation, id: str, yes: bool) -> int:
-    """Remove an agent."""
+    """Remove an agent.
+
+    Its workspace and its history stay.
+    """
     if not consent(invocation, f"Remove the agent {one_line(id)}?", yes=yes):
         return exits.FAILED
     removed, out = invocation.door.ask("agent_remove", id=id), invocation.out
     if out.json:
         out.value(removed)
     else:
-        out.line(f"Agent {one_line(id)} removed.")
+        folder = invocation.home.workspace(id)
+        # what it made is its owner's
+        stays = f" Its workspace stays: {one_line(str(folder))}" if folder.is_dir() else ""
+        out.line(f"Agent {one_line(id)} removed.{stays}")
     return exits.OK
 
 

@@ -14,14 +14,16 @@ from manydesks.cli.text import one_line
 @click.command(cls=Command)
 @click.argument("id")
 @click.argument("answer", metavar="OPTION|TEXT")
+@click.option("--text", "own_words", is_flag=True, help="Take the answer as text, also if it names an option.")
 @pass_invocation
-def answer(invocation: Invocation, id: str, answer: str) -> None:
+def answer(invocation: Invocation, id: str, answer: str, own_words: bool) -> None:
     """Answer an agent's question.
 
     `manydesks questions` shows the ids. The answer is one of the options, by its number or its words, or any other
-    TEXT. A TEXT of - reads standard input. The agent gets it at once if it still waits, else as a message.
+    TEXT; a number that no option has is refused, unless with --text. A TEXT of - reads standard input. The agent gets
+    it at once if it still waits, else as a message.
     """
-    result = invocation.door.ask("answer", id=id, answer=read_body(answer), by=login_name())
+    result = invocation.door.ask("answer", id=id, answer=read_body(answer), by=login_name(), own_words=own_words)
     out = invocation.out
     if out.json:
         out.value(result)

@@ -31,22 +31,22 @@ class Answer:
     obituary: bool
     #: more than one agent works on the trace, so far
     several: bool
-    #: message, notice, edit, reaction, card, ask_question
-    operation: str = "message"
+    #: as the reader shows it
+    response: Mapping[str, Any]
+    #: the message that it was written for, if it is another one, which came to the agent together with this
+    together: str | None = None
 
-    @property
-    def shown(self) -> str:
-        """As a person reads it: what is no text of its own says what it is."""
-        mark = {"edit": "[edited] ", "reaction": "[reacted] ", "ask_question": "[question] "}.get(self.operation, "")
-        return mark + self.text
-
-    def as_json(self) -> dict[str, int | str]:
+    def as_json(self) -> dict[str, Any]:
         return {
             "id": self.id,
             "messageId": self.message_id,
             "agent": self.agent,
+            "operation": self.response.get("operation") or "message",
             "text": self.text,
+            "files": self.response.get("files") or [],
+            "questionId": self.response.get("questionId"),
             "status": self.status,
+            "answeredWith": self.together,
         }
 
 
@@ -60,7 +60,7 @@ class Answers:
         """The responses that are there to be seen since the last look. One that answers a batch is seen once."""
         several = len({message["agent"] for message in trace["messages"]}) > 1
         for message in trace["messages"]:
-            for response in message["responses"]:
+            for response, together in _answers_to(message):
                 key = str(response["id"])
                 if response["status"] in UNSEEN or key in self._shown:
                     continue
@@ -73,14 +73,23 @@ class Answers:
                     status=response["status"],
                     obituary=message["status"] == "dead" and response.get("operation") == "notice",
                     several=several,
-                    operation=response.get("operation") or "message",
+                    response=response,
+                    together=together,
                 )
+
+
+def _answers_to(message: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str | None]]:
+    """Its own responses, or the one to another message that answered both, with that message's id."""
+    for response in message["responses"]:
+        yield response, None
+    if (other := message.get("answeredWith")) is not None:
+        yield other["response"], other["messageId"]
 
 
 def settled(trace: Mapping[str, Any]) -> bool:
     """Nothing moves any more: every message has ended or waits for a person, every response is where it will be."""
     return all(
-        not _moves(message) and not any(response["status"] in UNSETTLED for response in message["responses"])
+        not _moves(message) and not any(response["status"] in UNSETTLED for response, _ in _answers_to(message))
         for message in trace["messages"]
     )
 

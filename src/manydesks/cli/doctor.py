@@ -17,8 +17,8 @@ from manydesks.cli.text import one_line
 def doctor(invocation: Invocation) -> int:
     """Look at everything that the office needs, and say what to do.
 
-    Nothing is changed, and no secret is shown. The exit code is 0 if all that is set up can work; what is merely not
-    used, or could be better, is a note.
+    Each agent is looked at as if it were to start now. Nothing is changed, and no secret is shown. The exit code is 0
+    if all that is set up can work; what is merely not used, or could be better, is a note.
     """
     import asyncio
 

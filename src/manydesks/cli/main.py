@@ -17,6 +17,7 @@ COMMANDS = {
     "status": Entry("manydesks.cli.status:status", "Show whether the office is up, and its queue."),
     "send": Entry("manydesks.cli.send:send", "Send a message to an agent."),
     "trace": Entry("manydesks.cli.trace:trace", "Show all that followed from one message, as a tree."),
+    "run": Entry("manydesks.cli.run:run", "Take out what an agent did in a run."),
     "agent": Entry("manydesks.cli.agent:agent", "Add, show, list and remove agents."),
     "secret": Entry("manydesks.cli.secret:secret", "Keep the keys that agents need, out of their reach."),
     "doctor": Entry("manydesks.cli.doctor:doctor", "Look at everything that the office needs, and say what to do."),

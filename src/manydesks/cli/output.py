@@ -1,6 +1,7 @@
 """The two streams: results go to stdout, everything said about them to stderr.
 
-Tables and trees are always made harmless, and cut only to the width of a terminal. An answer's text is made harmless on
+Tables and trees are always made harmless, and cut only to the width of a terminal; elsewhere a long cell is shown in
+full and moves the rest of its own row only. An answer's text is made harmless on
 a terminal, and passed on untouched into a pipe or file: no terminal is fooled there, and a program wants what was
 written. JSON is one value whose strings keep every character, the dangerous ones as `\\u` escapes.
 """
@@ -28,6 +29,10 @@ COLOURS = {
     **dict.fromkeys(("processing", "sending", "held", "unsure", "retried"), "yellow"),
     **dict.fromkeys(("down", "dead", "failed", "expired"), "red"),
 }
+
+
+#: where there is no terminal, a flexible column is not filled up beyond this for the sake of one long cell
+PADDED = 40
 
 
 class Column(NamedTuple):
@@ -114,9 +119,12 @@ class Output:
         widths = [max(width(row[at]) for row in [titles, *cells]) for at in range(len(columns))]
         if self.terminal:
             widths = _fit(columns, widths, self.columns)
-        self.line(self.paint(_row(columns, widths, titles), bold=True))
+        room = list(widths)
+        if not self.terminal:
+            room = [min(most, PADDED) if c.flexible else most for c, most in zip(columns, widths, strict=True)]
+        self.line(self.paint(_row(columns, widths, room, titles), bold=True))
         for row in cells:
-            self.line(_row(columns, widths, row))
+            self.line(_row(columns, widths, room, row))
 
     @property
     def columns(self) -> int:
@@ -148,11 +156,12 @@ class Output:
         stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
-def _row(columns: Sequence[Column], widths: Sequence[int], cells: Sequence[str]) -> str:
+def _row(columns: Sequence[Column], widths: Sequence[int], room: Sequence[int], cells: Sequence[str]) -> str:
+    """Each cell cut to its column's width, and filled up to its room."""
     parts = []
-    for column, room, cell in zip(columns, widths, cells, strict=True):
-        shown = cut(cell, room)
-        blank = " " * (room - width(shown))
+    for column, most, least, cell in zip(columns, widths, room, cells, strict=True):
+        shown = cut(cell, most)
+        blank = " " * max(0, least - width(shown))
         parts.append(blank + shown if column.right else shown + blank)
     return "  ".join(parts).rstrip()
 

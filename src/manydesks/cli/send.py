@@ -11,14 +11,18 @@ from manydesks.cli.answers import Answer, Answers, failures, setbacks, settled, 
 from manydesks.cli.body import read_body
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
+from manydesks.cli.live import Live
+from manydesks.cli.response import shown
 from manydesks.cli.seconds import timeout_option
 from manydesks.cli.sender import login_name
 from manydesks.cli.text import one_line
-from manydesks.domain.errors import NotAnswering, UnknownTrace
+from manydesks.domain.errors import BadInput, NotAnswering, UnknownTrace
 from manydesks.domain.ids import new_id
 
 #: a wake-up lost between a look and a wait costs no more than this
 LOOK_AGAIN_SECONDS = 1.0
+#: how often the words of an answer that is being written are asked for, where there is a terminal to show them
+LIVE_SECONDS = 0.2
 
 
 @click.command(cls=Command)
@@ -26,12 +30,24 @@ LOOK_AGAIN_SECONDS = 1.0
 @click.option("--to", "to", metavar="AGENT", help="Who gets it, as it is: addresses in the text are not read.")
 @click.option("--wait", is_flag=True, help="Print the answers, hand-offs included, until all have come.")
 @timeout_option(default=60, help="How long --wait waits.")
+@click.option("--file", "files", multiple=True, metavar="PATH", help="A file that goes with it; repeatable.")
 @click.option("--priority", type=int, default=0, show_default=True, help="Higher goes first between sessions.")
 @pass_invocation
-def send(invocation: Invocation, text: str, to: str | None, wait: bool, timeout: float, priority: int) -> int:
+def send(
+    invocation: Invocation,
+    text: str,
+    to: str | None,
+    wait: bool,
+    timeout: float,
+    files: tuple[str, ...],
+    priority: int,
+) -> int:
     """Send a message to an agent.
 
-    TEXT may name the agents itself: '@coder fix it', '[@a: this] [@b: that]'. A TEXT of - reads standard input.
+    TEXT may name the agents itself: '@coder fix it', '[@a: this] [@b: that]'. A TEXT of - reads standard input. A TEXT
+    that begins with a slash and a word which the agent's provider knows is a command for it: '@coder /compact'.
+
+    Up to 10 files of 25 MiB each may go with it. The office keeps copies, and each agent gets them in its inbox.
 
     Without an office running the message is stored, and answered when the office is up. With --wait the exit code is 0
     only if everything that followed ended well; it is 124 if the time was over first.
@@ -39,8 +55,9 @@ def send(invocation: Invocation, text: str, to: str | None, wait: bool, timeout:
     body = read_body(text)
     # Made before asking: a call repeated after a lost connection names the same message, and cannot store it twice.
     message_id = new_id("console")
+    given = {"files": _keep(invocation, files)} if files else {}
     accepted = invocation.door.ask(
-        "send", text=body, to=to, sender=login_name(), priority=priority, message_id=message_id
+        "send", text=body, to=to, sender=login_name(), priority=priority, message_id=message_id, **given
     )
     out = invocation.out
     for notice in accepted["notices"]:
@@ -49,7 +66,7 @@ def send(invocation: Invocation, text: str, to: str | None, wait: bool, timeout:
     if not office and accepted["messages"]:
         out.note("No office runs; the message is stored and will be answered when it is up.")
     if wait:
-        return _wait(invocation, accepted, timeout)
+        return _wait(invocation, accepted, timeout, office=office)
     if out.json:
         out.value({**_receipt(accepted), "responses": [], "status": "accepted" if office else "stored"})
         return exits.OK
@@ -59,11 +76,23 @@ def send(invocation: Invocation, text: str, to: str | None, wait: bool, timeout:
     return exits.OK
 
 
-def _wait(invocation: Invocation, accepted: dict[str, Any], timeout: float) -> int:
+def _keep(invocation: Invocation, files: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Copies in the office's home: they are on the disk before the message that names them is."""
+    from manydesks.domain.attachment import MAX_FILES
+    from manydesks.office.files import keep_file
+
+    if len(files) > MAX_FILES:
+        raise BadInput(f"{len(files)} files are too many; at most {MAX_FILES} go with one message.")
+    invocation.home.prepare()
+    return [keep_file(file, invocation.home.files).as_json() for file in files]
+
+
+def _wait(invocation: Invocation, accepted: dict[str, Any], timeout: float, *, office: bool) -> int:
     """Follow the trace until it has settled or the time is over; tell, and return the exit code."""
     out, reader, clock = invocation.out, invocation.reader, invocation.clock
     deadline = clock.monotonic() + round(timeout * 1000)
-    answers, told = Answers(), list[Answer]()
+    answers, told, live = Answers(), list[Answer](), Live(invocation.out, invocation.environ)
+    step = LIVE_SECONDS if live.works and office else LOOK_AGAIN_SECONDS
     while True:
         trace = reader.trace(accepted["traceId"])
         if trace is None:
@@ -71,12 +100,19 @@ def _wait(invocation: Invocation, accepted: dict[str, Any], timeout: float) -> i
         for answer in answers.new(trace):
             told.append(answer)
             if not out.json and not answer.obituary:
-                out.answer(answer.shown, agent=answer.agent if answer.several else None)
+                live.wipe()
+                said = shown(answer.response, invocation.home.path)
+                out.answer(said, agent=answer.agent if answer.several else None)
+                if answer.together is not None:
+                    out.note(f"{answer.message_id} was answered together with {answer.together}.")
         done = settled(trace)
         left = deadline - clock.monotonic()
         if done or left <= 0:
             break
-        reader.wait(min(left / 1000, LOOK_AGAIN_SECONDS))
+        if live.works and office:
+            live.show(invocation.door.words(accepted["traceId"]))
+        reader.wait(min(left / 1000, step))
+    live.wipe()
     reasons = failures(trace)
     if not done:
         reasons.extend(setbacks(trace))

@@ -53,3 +53,16 @@ def cut(text: str, columns: int) -> str:
             break
         kept.append(character)
     return "".join(kept) + "…" if columns > 0 else ""
+
+
+def tail(text: str, columns: int) -> str:
+    """The end of it, in at most so many columns; what was cut off before it is `…`."""
+    if width(text) <= columns:
+        return text
+    kept, used = [], 0
+    for character in reversed(text):
+        used += _columns(character)
+        if used > columns - 1:
+            break
+        kept.append(character)
+    return "…" + "".join(reversed(kept)) if columns > 0 else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,9 +12,11 @@ from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
 from manydesks.cli.output import Output
 from manydesks.cli.quantity import cost, count, duration, moment
+from manydesks.cli.response import shown
 from manydesks.cli.text import cut, one_line, width
 from manydesks.cli.tree import Node, render
 from manydesks.domain.errors import UnknownTrace
+from manydesks.domain.reading import size
 
 #: of a text, what a line of the tree shows; `--json` has it all
 EXCERPT = 100
@@ -35,7 +38,7 @@ def trace(invocation: Invocation, id: str) -> None:
     if out.json:
         out.value(found)
         return
-    for branches, node in render(tree_of(found)):
+    for branches, node in render(tree_of(found, invocation.home.path)):
         out.line(_line(branches, node, out))
 
 
@@ -49,10 +52,13 @@ def _line(branches: str, node: Node, out: Output) -> str:
     return lead + out.status(node.state) + cut(node.rest, out.columns - width(lead + node.state))
 
 
-def tree_of(trace: Mapping[str, Any]) -> Node:
-    """The tree of a trace; a message whose parent is not in it, or only through itself, stands at the top."""
+def tree_of(trace: Mapping[str, Any], home: Path = Path()) -> Node:
+    """The tree of a trace; a message whose parent is not in it, or only through itself, stands at the top.
+
+    Paths of files are shown below `home`.
+    """
     messages = trace["messages"]
-    nodes = {message["messageId"]: _message(message) for message in messages}
+    nodes = {message["messageId"]: _message(message, home) for message in messages}
     parents = {message["messageId"]: message["parent"] for message in messages}
     root, grounded = Node(label=_summary(trace)), set[str]()
     for message_id, parent in parents.items():
@@ -76,7 +82,8 @@ def _is_grounded(start: str, parents: Mapping[str, str | None], grounded: set[st
 
 def _summary(trace: Mapping[str, Any]) -> str:
     messages = trace["messages"]
-    runs = [run for message in messages for run in message["runs"]]
+    # a run over several messages is one run, and costs once: where its first message is
+    runs = [run for m in messages for run in m["runs"] if run.get("message", m["messageId"]) == m["messageId"]]
     agents = {message["agent"] for message in messages}
     tokens = sum((run["inputTokens"] or 0) + (run["outputTokens"] or 0) for run in runs)
     known = [run["costUsd"] for run in runs if run["costUsd"] is not None]
@@ -88,7 +95,7 @@ def _summary(trace: Mapping[str, Any]) -> str:
     return f"{one_line(trace['traceId'])}: {', '.join(parts)}"
 
 
-def _message(message: Mapping[str, Any]) -> Node:
+def _message(message: Mapping[str, Any], home: Path) -> Node:
     source = message["fromAgent"] or message["sender"] or "-"
     held = f" ({one_line(message['holdReason'])})" if message.get("holdReason") else ""
     node = Node(
@@ -98,27 +105,55 @@ def _message(message: Mapping[str, Any]) -> Node:
     )
     if message["queueMs"] is not None:
         node.children.append(Node(label=f"waited {duration(message['queueMs'])}"))
-    node.children.extend(_run(run) for run in message["runs"])
+    node.children.extend(
+        Node(label=_short(f"file {file['name']} ({size(file['bytes'])})")) for file in message.get("files") or ()
+    )
+    node.children.extend(_run(run, message["messageId"]) for run in message["runs"])
     if message["lastError"] and message["status"] != "completed":
         node.children.append(Node(label=f"last error: {_short(message['lastError'])}"))
     node.children.extend(
         Node(
             label=f"answer to {one_line(response['channel'] or '-')}  ",
             state=one_line(response["status"]),
-            rest=f"  {_quote(response['text'])}",
+            rest=f"  {_said(response, home)}",
         )
         for response in message["responses"]
     )
+    if (other := message.get("answeredWith")) is not None:
+        node.children.append(
+            Node(
+                label=f"answered together with {one_line(other['messageId'])}  ",
+                state=one_line(other["response"]["status"]),
+                rest=f"  {_said(other['response'], home)}",
+            )
+        )
     return node
 
 
-def _run(run: Mapping[str, Any]) -> Node:
+def _said(response: Mapping[str, Any], home: Path) -> str:
+    """A response in one line: of files and questions what a person needs is kept, the text before it is cut."""
+    first, *more = shown({**response, "files": (), "questionId": None}, home).strip().splitlines() or [""]
+    told = [_quote(first) + (" …" if more else "")] if response["text"] != "" else []
+    if response.get("questionId"):
+        told.append(f"(to answer: manydesks answer {one_line(response['questionId'])} …)")
+    files = response.get("files") or ()
+    told += [one_line(f"[file] {file['name']} ({size(file['bytes'])}): {home / file['path']}") for file in files]
+    return "  ".join(told)
+
+
+def _run(run: Mapping[str, Any], message_id: str) -> Node:
+    primary = run.get("message") or message_id
+    others = run.get("messages", 1) - 1
     parts = []
     if run["durationMs"] is not None:
         parts.append(duration(run["durationMs"]))
-    if run["inputTokens"] is not None or run["outputTokens"] is not None:
+    if primary != message_id:
+        parts.append(f"together with {one_line(primary)}, which shows what it used")
+    elif others:
+        parts.append(f"for {count(others, 'other message')} too")
+    if primary == message_id and (run["inputTokens"] is not None or run["outputTokens"] is not None):
         parts.append(f"{_tokens(run['inputTokens'])} in, {_tokens(run['outputTokens'])} out")
-    if run["costUsd"] is not None:
+    if primary == message_id and run["costUsd"] is not None:
         parts.append(cost(run["costUsd"]))
     if run["reason"]:
         parts.append(_short(run["reason"]))

@@ -23,7 +23,7 @@ def up(invocation: Invocation, detach: bool) -> int:
     """Open the office.
 
     It stays in the foreground until Ctrl-C or `manydesks down`. With --detach it goes on in the background, and what it
-    says goes to logs/host.log in the office's folder.
+    says goes to logs/host.log in the office's folder, which is kept small: older parts are host.log.1 to host.log.3.
     """
     if detach:
         return _detached(invocation)

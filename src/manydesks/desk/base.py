@@ -56,6 +56,10 @@ class Desk(Protocol):
     #: what the last accepted turn of the session left: for whoever sits down next
     continuation: str | None
 
+    @property
+    def keeps_process(self) -> bool:
+        """Whether a process of its own sits there, and holds memory even while there is nothing to do."""
+
     def nudge(self) -> None:
         """There is work: whoever sits there looks, and if nobody does, somebody sits down."""
 

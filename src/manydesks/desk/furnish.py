@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from manydesks.desk.sandboxes.mounts import Ask, Mount, allow_list, resolve
 from manydesks.desk.sandboxes.registry import Sandboxes
 from manydesks.domain.clock import Clock
 from manydesks.domain.errors import BadInput
+from manydesks.runner.instructions import workspace_fault
 from manydesks.runner.program import find_program
 from manydesks.runner.providers.base import Descriptor
 from manydesks.runner.providers.registry import Providers
@@ -44,6 +46,20 @@ BASE_URL, KEY = "base_url", "key"
 PROGRAM = "program"
 #: folders of the machine that the agent asks for
 MOUNTS = "mounts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit:
+    """What an agent gets, all of it checked."""
+
+    provider: Descriptor
+    options: Mapping[str, Any]
+    #: to the model server that its provider calls; None: it needs none
+    way: Way | None
+    #: None: it sits inside the host
+    box: SandboxDescriptor | None = None
+    programs: tuple[Path, ...] = ()
+    mounts: tuple[Mount, ...] = ()
 
 
 class Furnisher:
@@ -72,45 +88,32 @@ class Furnisher:
 
     async def desk(self, seat: Seat, bells: Bells) -> Desk:
         """Raises `BadInput` (and `SettingsError`) with one sentence if this agent cannot work as it is set up."""
-        provider = self._providers.get(seat.provider)
-        options = checked_options(provider, seat.options, self._settings)
-        asked = options.pop(MOUNTS, [])
-        health = await asyncio.to_thread(provider.check, {k: v for k, v in options.items() if k in provider.options})
-        if not health.works:
-            raise BadInput(f"The provider '{provider.name}' cannot work: {health.why}")
-        way = way_of(provider, options)
-        if way is not None and (fault := await asyncio.to_thread(self._doors.check, way)):
-            raise BadInput(fault)
-        if provider.in_process and seat.sandbox is None:
+        fit = await self._fit(seat)
+        if fit.box is None:
             await asyncio.to_thread(Confined(seat.folder).take_over)
             return InProcessDesk(
                 seat,
                 bells,
-                provider=provider,
-                options=options,
-                way=way,
+                provider=fit.provider,
+                options=fit.options,
+                way=fit.way,
                 doors=self._doors,
                 clock=self._clock,
                 idle_seconds=self._settings.runner.idle_seconds,
             )
-        box = await self._sandbox(seat)
         if not self._compiled:
             await asyncio.to_thread(compile_code)
             self._compiled = True
-        programs = await asyncio.to_thread(programs_of, provider, options)
-        if programs and PROGRAM in provider.options:
-            # found here, by the owner's PATH; at the desk there is another one
-            options[PROGRAM] = str(programs[0])
         furniture = Furniture(
-            provider=provider,
-            options=options,
-            way=way,
-            sandbox=box.name,
-            box=box.load(),
-            isolates=box.isolates,
+            provider=fit.provider,
+            options=fit.options,
+            way=fit.way,
+            sandbox=fit.box.name,
+            box=fit.box.load(),
+            isolates=fit.box.isolates,
             limits=limits_of(self._settings.sandbox),
-            programs=programs,
-            mounts=await asyncio.to_thread(self._mounts, asked),
+            programs=fit.programs,
+            mounts=fit.mounts,
             hidden=(self._home.path,),
             office=office_mark(self._home),
             idle_seconds=self._settings.runner.idle_seconds,
@@ -118,6 +121,40 @@ class Furnisher:
         )
         log = self._home.logs / "desks" / f"{seat.session}.log"
         return ProcessDesk(seat, bells, furniture, self._doors, lambda: Logbook(log, self._secrets))
+
+    async def examine(self, seat: Seat) -> Fit:
+        """What the agent would get, without making a desk. Raises as `desk`, and for a workspace that no run could
+        have."""
+        fit = await self._fit(seat)
+        if (fault := workspace_fault(seat.workspace)) is not None:
+            raise BadInput(fault)
+        if fit.box is not None and seat.workspace.resolve() != seat.workspace:
+            raise BadInput(
+                f"Its workspace {seat.workspace} is reached through a symbolic link, which no sandbox takes."
+            )
+        return fit
+
+    async def _fit(self, seat: Seat) -> Fit:
+        provider = self._providers.get(seat.provider)
+        options = checked_options(provider, seat.options, self._settings)
+        asked = options.pop(MOUNTS, [])
+        if provider.needs_model and not seat.model:
+            raise BadInput(f"The agent '{seat.agent}' has no model, and the provider '{provider.name}' needs one.")
+        health = await asyncio.to_thread(provider.check, {k: v for k, v in options.items() if k in provider.options})
+        if not health.works:
+            raise BadInput(f"The provider '{provider.name}' cannot work: {health.why}")
+        way = way_of(provider, options)
+        if way is not None and (fault := await asyncio.to_thread(self._doors.check, way)):
+            raise BadInput(fault)
+        if provider.in_process and seat.sandbox is None:
+            return Fit(provider=provider, options=options, way=way)
+        box = await self._sandbox(seat)
+        programs = await asyncio.to_thread(programs_of, provider, options)
+        if programs and PROGRAM in provider.options:
+            # found here, by the owner's PATH; at the desk there is another one
+            options[PROGRAM] = str(programs[0])
+        mounts = await asyncio.to_thread(self._mounts, asked)
+        return Fit(provider=provider, options=options, way=way, box=box, programs=programs, mounts=mounts)
 
     async def health(self, name: str) -> Health:
         """Whether a sandbox works; a good answer is kept, a bad one for a while."""

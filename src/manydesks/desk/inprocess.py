@@ -28,6 +28,7 @@ class InProcessDesk:
     """The runner is a task of the host's loop; warm until the idle time."""
 
     sandbox = "in process"
+    keeps_process = False
 
     def __init__(
         self,

@@ -1,4 +1,7 @@
-"""What the programs at a desk print, kept for people: a file for each session, rotated, secrets blotted out."""
+"""What the programs at a desk print, kept for people: a file for each session, rotated, secrets blotted out.
+
+A session has one run at a time. The runner says in a line where each begins and where it ends, with its id: what lies
+between the two is of that run."""
 
 from __future__ import annotations
 
@@ -17,6 +20,25 @@ FILE_BYTES = 1024 * 1024
 KEPT = 2
 #: one line; what is longer goes on in the next
 LINE_BYTES = 8192
+
+
+#: in the lines by which a runner says where a run begins and ends
+RUNS = " manydesks.runner.runs: "
+
+
+def sweep(folder: Path, before: int) -> int:
+    """Remove the logs that nobody has written to since this moment (milliseconds UTC); how many went. Blocks."""
+    gone = 0
+    try:
+        for path in folder.iterdir():
+            if path.lstat().st_mtime_ns // 1_000_000 < before:
+                path.unlink()
+                gone += 1
+    except FileNotFoundError:
+        pass  # no desk has printed anything yet
+    except OSError as error:
+        log.warning("%s cannot be swept: %s", folder, error.strerror, extra={"action": "sweep_failed"})
+    return gone
 
 
 class Logbook:
@@ -48,7 +70,8 @@ class Logbook:
 
     def _keep(self, lines: list[bytes]) -> None:
         text = mask("".join(line.decode(errors="replace") + "\n" for line in lines), self._secrets())
-        self.last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), self.last)
+        said = (line.strip() for line in reversed(text.splitlines()) if RUNS not in line)
+        self.last = next((line for line in said if line), self.last)
         try:
             self._rotate()
             handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -82,10 +82,16 @@ class ProcessDesk:
         self._logbook = logbook
         self._running: Running | None = None
         #: which folders the runner has before it; a name may come to mean another one
-        self._mounted: tuple[tuple[int, int], ...] = ()
+        self._mounted: dict[str, tuple[int, int]] = {}
         self._task: asyncio.Task[None] | None = None
+        #: those who were told to leave and are still on their way
+        self._leaving: set[asyncio.Task[None]] = set()
         #: who sits down waits until whoever was told to leave has left
         self._chair = asyncio.Lock()
+
+    @property
+    def keeps_process(self) -> bool:
+        return self._task is not None
 
     def nudge(self) -> None:
         if self._task is None:
@@ -100,20 +106,25 @@ class ProcessDesk:
         running = self._running
         if running is None:
             return None
-        try:
-            if self._folders() != self._mounted:
-                return f"the session's folder {self._seat.folder} was replaced"
-        except OSError:
-            return f"the session's folder {self._seat.folder} is gone"
+        for what, before in self._mounted.items():
+            try:
+                if _identity(self._folders()[what]) != before:
+                    return f"{what} was replaced"
+            except OSError:
+                return f"{what} is gone"
         return judge(running.read(), self._with.limits)
 
     async def stop(self) -> None:
         task, self._task = self._task, None
-        if task is None:
-            return
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        if task is not None:
+            task.cancel()
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+        # also for those whom somebody else has told to leave: who asked for an empty desk gets one
+        if self._leaving:
+            await asyncio.wait(tuple(self._leaving))
+        if task is not None and not task.cancelled():
+            task.result()
 
     async def _sit(self) -> None:
         session = self._seat.session
@@ -145,7 +156,7 @@ class ProcessDesk:
         except SandboxError as error:
             # a folder that is gone or replaced does not come back by trying again
             return Failure(kind=FailureClass.PERMANENT, reason=str(error))
-        self._mounted = await asyncio.to_thread(self._folders)
+        self._mounted = await asyncio.to_thread(self._look)
         running = self._running = await self._with.box.start(plan, stdin=PIPE, stdout=PIPE, stderr=PIPE)
         assert running.stdin is not None
         assert running.stdout is not None
@@ -183,9 +194,14 @@ class ProcessDesk:
             if len(pieces) < len(lines):
                 self._bells.output(session)
 
-    def _folders(self) -> tuple[tuple[int, int], ...]:
-        found = [(self._seat.folder / name).lstat() for name in ("in", "out", "state")]
-        return tuple((status.st_dev, status.st_ino) for status in found)
+    def _folders(self) -> dict[str, Path]:
+        """What the runner has before it, in words."""
+        seat = self._seat
+        own = {f"the session's folder {seat.folder / name}": seat.folder / name for name in ("in", "out", "state")}
+        return own | {f"the workspace {seat.workspace}": seat.workspace}
+
+    def _look(self) -> dict[str, tuple[int, int]]:
+        return {what: _identity(path) for what, path in self._folders().items()}
 
     def _orders(self, endpoint: Endpoint | None) -> Orders:
         seat = self._seat
@@ -224,6 +240,11 @@ class ProcessDesk:
             hidden=self._with.hidden,
             limits=self._with.limits,
         )
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.lstat()
+    return status.st_dev, status.st_ino
 
 
 async def _keep(stderr: asyncio.StreamReader, book: Logbook) -> None:

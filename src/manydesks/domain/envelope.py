@@ -32,6 +32,10 @@ class Incoming:
     to: str | None = None
     #: higher first, between lanes
     priority: int = 0
+    #: what goes with it, each a copy that the office keeps already
+    files: tuple[Attachment, ...] = ()
+    #: whether the sender may give slash commands to providers
+    commands: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +67,10 @@ class Work:
     from_agent: str | None
     channel: str
     created_at: int
-    #: what the desk gets as it is; None: text and sender say all
+    #: of a chat what the desk gets besides text and sender, else all that it gets; None: text and sender say all
     content: Mapping[str, Any] | None = None
+    #: what came with it
+    files: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

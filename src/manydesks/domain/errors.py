@@ -5,6 +5,7 @@ ManyDesksError
 │   ├── UnknownAgent
 │   ├── UnknownMessage
 │   ├── UnknownTrace
+│   ├── UnknownRun
 │   ├── UnknownQuestion
 │   ├── UnknownJob
 │   └── Duplicate            the arrival is known already
@@ -73,6 +74,10 @@ class UnknownTrace(BadInput):
     """There is no trace or message '{trace}'."""
 
 
+class UnknownRun(BadInput):
+    """There is no run '{run}', and no message of that name that was worked on; `manydesks trace --json` shows runs."""
+
+
 class UnknownQuestion(BadInput):
     """There is no question '{question}'; `manydesks questions` shows those that are open."""
 
@@ -107,8 +112,7 @@ class StoreError(ManyDesksError):
 
 
 class StoreTooNew(StoreError):
-    """The store {path} was written by a newer ManyDesks (it has '{migration}'): update ManyDesks, or use
-    another home."""
+    """The store {path} was written by a newer ManyDesks (it has '{migration}'): update ManyDesks."""
 
 
 class StoreCorrupt(StoreError):

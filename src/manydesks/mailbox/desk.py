@@ -181,7 +181,8 @@ class DeskMailbox:
 
     def heartbeat(self) -> None:
         try:
-            os.utime(self._heartbeat)
+            # a link that leads nowhere, or in a circle, beats as well as a file
+            os.utime(self._heartbeat, follow_symlinks=False)
         except FileNotFoundError:
             self._heartbeat.touch(mode=0o600)
 
@@ -248,7 +249,11 @@ class DeskMailbox:
         for suffix in ("-journal", "-wal", "-shm", ""):
             path = self._outbound.with_name(self._outbound.name + suffix)
             with suppress(FileNotFoundError):
-                path.replace(path.with_name(f"damaged-{path.name}"))
+                try:
+                    path.replace(path.with_name(f"damaged-{path.name}"))
+                except OSError:
+                    # something that is no file lies there: under another name then
+                    path.replace(path.with_name(f"damaged-{secrets.token_hex(4)}-{path.name}"))
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:

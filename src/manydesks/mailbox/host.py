@@ -13,7 +13,7 @@ from manydesks.domain.clock import Clock, SystemClock
 from manydesks.domain.errors import BadInput, MailboxError, MailboxRefused, MailboxTimeout
 from manydesks.domain.ids import is_public_id
 from manydesks.domain.mail import KINDS, Collected, Content, Inbound
-from manydesks.mailbox import collector, hostile, validation
+from manydesks.mailbox import aside, collector, hostile, validation
 from manydesks.mailbox.connection import (
     LOCK_SECONDS,
     SQLITE_BUSY,
@@ -86,10 +86,13 @@ class HostMailbox:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         for name in ("in", "out", "state", "host", "in/inbox", "out/outbox"):
             path = self.folder / name
+            if name == "out/outbox" and not _is_folder(path):
+                # the only one of them that a desk in a sandbox can replace: by that it shall not stop its own session
+                aside.move([path], self._private)
             try:
                 path.mkdir(mode=0o700)
             except FileExistsError:
-                if path.is_symlink() or not path.is_dir():
+                if not _is_folder(path):
                     raise MailboxRefused(path=path, reason="it is not a folder") from None
         with self._lock:
             try:
@@ -150,19 +153,16 @@ class HostMailbox:
             return None
 
     def set_aside(self) -> None:
-        """Move a refused outbound.db out of the desk's reach; the next runner starts a new epoch.
+        """Move a refused outbound.db, and what lies beside it, out of the desk's reach; the next runner starts a new
+        epoch.
 
-        Only for a session whose runner has ended. The last one set aside is kept, in `host/refused`.
+        Only for a session whose runner has ended. The last ones set aside are kept, in `host/refused`.
         """
-        for name in ("outbound.db-journal", "outbound.db"):
-            source, target = self._out / name, self._private / "refused" / name
-            target.parent.mkdir(mode=0o700, exist_ok=True)
-            try:
-                source.rename(target)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                raise MailboxError(reason=f"{source} cannot be moved aside ({error.strerror})") from None
+        names = (*hostile.BESIDE, hostile.NAME)
+        try:
+            aside.move((self._out / name for name in names), self._private)
+        except OSError as error:
+            raise MailboxError(reason=f"{self._out / hostile.NAME} cannot be moved aside ({error.strerror})") from None
 
     def _make(self, *, last_seq: int = 0) -> None:
         self._inbound.touch(mode=0o600)
@@ -215,6 +215,10 @@ class HostMailbox:
         if primary(error) == SQLITE_BUSY:
             return MailboxTimeout(path=self._inbound, seconds=LOCK_SECONDS)
         return MailboxError(reason=f"{self._inbound}: {error}")
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def _tune(connection: sqlite3.Connection) -> None:

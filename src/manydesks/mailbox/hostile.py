@@ -33,6 +33,8 @@ from manydesks.mailbox.schema import OUTBOUND
 from manydesks.mailbox.validation import MAX_CONTENT, RowError
 
 NAME = "outbound.db"
+#: names that SQLite looks at when it opens the file: what lies there can keep a desk from opening its own
+BESIDE = (f"{NAME}-journal", f"{NAME}-wal", f"{NAME}-shm")
 READ_SECONDS = 2.0
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 SQLITE_INTERRUPT = 9
@@ -63,6 +65,7 @@ def outbound(
         raise refuse(f"out/ is not a folder ({error.strerror})") from None
     try:
         private.mkdir(mode=0o700, exist_ok=True)
+        _nothing_odd(folder, refuse)
         with _linked(folder, private / token, refuse) as link:
             if link is None:
                 yield None
@@ -152,6 +155,21 @@ def _begin(connection: sqlite3.Connection, size: int, refuse: Callable[[str], Ma
     if any(sql is None and kind != "index" for kind, _, sql in objects) or made not in _EXPECTED:
         raise refuse("its tables are not those of a mailbox")
     return True
+
+
+def _nothing_odd(folder: int, refuse: Callable[[str], MailboxRefused]) -> None:
+    """Beside the file lies its journal, or nothing; a mailbox has no WAL."""
+    for name in BESIDE:
+        try:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise refuse(f"'{name}' cannot be looked at ({error.strerror})") from None
+        if name != BESIDE[0]:
+            raise refuse(f"'{name}' lies beside it; a mailbox has a rollback journal")
+        if not stat.S_ISREG(found.st_mode):
+            raise refuse("its journal is not a regular file")
 
 
 def _no_journal(folder: int, refuse: Callable[..., MailboxRefused]) -> None:

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from manydesks.desk.furnish import STRICT, checked_options, way_of
+from manydesks.desk.base import Seat
+from manydesks.desk.furnish import STRICT, Furnisher, checked_options
 from manydesks.desk.sandboxes.registry import Sandboxes
 from manydesks.domain.clock import Clock
 from manydesks.domain.errors import ManyDesksError
@@ -53,7 +54,11 @@ async def checkup(home: Home, clock: Clock, environ: Mapping[str, str]) -> Async
     try:
         settings = load_settings(home, environ)
         secrets: Mapping[str, str] = load_secrets(home, environ)
-        yield Finding(what="settings", level="ok", says=f"{home.settings_file} is valid.")
+        there = home.settings_file.exists()
+        says = (
+            f"{home.settings_file} is valid." if there else f"There is no {home.settings_file}: all is as by default."
+        )
+        yield Finding(what="settings", level="ok", says=says)
     except ManyDesksError as error:
         yield Finding(what="settings", level="bad", says=str(error), advice="Nothing else can be said until then.")
         return
@@ -65,14 +70,21 @@ async def checkup(home: Home, clock: Clock, environ: Mapping[str, str]) -> Async
     except ManyDesksError as error:
         yield Finding(what="store", level="bad" if home.office_db.exists() else "note", says=str(error))
     yield _clock(clock, last)
-    async for finding in _sandboxes(settings, agents):
+    try:
+        doors = Doors(home, settings)
+    except ManyDesksError as error:
+        yield Finding(what="upstreams", level="bad", says=str(error), advice="No agent can start until then.")
+        return
+    furnisher = Furnisher(home, settings, clock, doors, secrets=doors.secrets)
+    async for finding in _sandboxes(furnisher, settings, agents):
         yield finding
+    yield _limits(settings)
     for finding in _providers(settings, agents):
         yield finding
-    for finding in _upstreams(home, settings, secrets, agents):
+    for finding in _upstreams(settings, secrets):
         yield finding
     for agent in agents:
-        yield _agent(home, agent)
+        yield await _agent(home, furnisher, doors, agent)
     yield _java(environ)
 
 
@@ -126,13 +138,13 @@ def _clock(clock: Clock, last: int | None) -> Finding:
     return Finding(what="clock", level="ok", says="The clock fits the ledger.")
 
 
-async def _sandboxes(settings: Settings, agents: list[dict[str, Any]]) -> AsyncIterator[Finding]:
+async def _sandboxes(furnisher: Furnisher, settings: Settings, agents: list[dict[str, Any]]) -> AsyncIterator[Finding]:
     found = Sandboxes()
     chosen = STRICT if settings.sandbox.kind == "auto" else settings.sandbox.kind
     for name in found.names():
         users = [agent["id"] for agent in agents if _sandbox_of(agent, chosen) == name]
         descriptor = found.get(name)
-        health = await descriptor.load().check()
+        health = await furnisher.health(name)
         level: Level = "ok"
         if not health.works:
             level = "bad" if users else "note"
@@ -154,77 +166,86 @@ def _sandbox_of(agent: Mapping[str, Any], chosen: str) -> str | None:
         return None
 
 
+def _limits(settings: Settings) -> Finding:
+    box, run = settings.sandbox, settings.runner
+    says = (
+        f"Each desk that runs programs: {box.memory_mib} MiB of memory, {box.tasks} processes and threads, "
+        f"{box.tmp_mib} MiB in /tmp, {box.open_files} open files, files of {box.file_mib} MiB. Each run: "
+        f"{run.run_seconds} s, {run.silence_seconds} s without a sign, {settings.limits.run_messages} messages. "
+        f"{settings.dispatch.desks} runs at one time, {run.warm} idle runners."
+    )
+    return Finding(what="limits", level="ok", says=says)
+
+
 def _providers(settings: Settings, agents: list[dict[str, Any]]) -> list[Finding]:
+    """Each as it is without an agent's own options; whether an agent's work, its own line says."""
     known = Providers()
     findings = []
     for name in known.names():
-        users = [agent for agent in agents if agent["provider"] == name]
-        descriptor = known.get(name)
-        works, why = _works(descriptor, {}, settings)
-        for agent in users:
-            if works:
-                works, why = _works(descriptor, agent["options"], settings)
-        level: Level = "ok" if works else "bad" if users else "note"
-        used = f" Used by {', '.join(agent['id'] for agent in users)}." if users else ""
+        users = [str(agent["id"]) for agent in agents if agent["provider"] == name]
+        works, why = _works(known.get(name), settings)
+        used = f" Used by {', '.join(users)}." if users else ""
         says = f"{why[0].upper()}{why[1:]}{'' if why.endswith('.') else '.'}{used}"
-        findings.append(Finding(what=f"provider {name}", level=level, says=says))
+        findings.append(Finding(what=f"provider {name}", level="ok" if works else "note", says=says))
     for name in settings.providers:
         if name not in known.names():
             says = f"The settings have a [providers.{name}], but there is no such provider."
             findings.append(Finding(what=f"provider {name}", level="bad", says=says))
-    for agent in agents:
-        if agent["provider"] not in known.names():
-            says = f"The agent '{agent['id']}' names a provider that is not there: '{agent['provider']}'."
-            findings.append(Finding(what=f"provider {agent['provider']}", level="bad", says=says))
     return findings
 
 
-def _works(provider: Descriptor, own: Mapping[str, Any], settings: Settings) -> tuple[bool, str]:
+def _works(provider: Descriptor, settings: Settings) -> tuple[bool, str]:
     try:
-        options = checked_options(provider, own, settings)
+        options = checked_options(provider, {}, settings)
     except ManyDesksError as error:
         return False, str(error)
     health = provider.check({name: value for name, value in options.items() if name in provider.options})
+    if health.works and provider.endpoint is not None and provider.program is None:
+        # which server it asks is an agent's own business
+        return True, f"it asks a model server that speaks {provider.endpoint}"
     return health.works, health.why or "it works"
 
 
-def _upstreams(
-    home: Home, settings: Settings, secrets: Mapping[str, str], agents: list[dict[str, Any]]
-) -> list[Finding]:
-    try:
-        known, doors = upstreams(settings), Doors(home, settings)
-    except ManyDesksError as error:
-        return [Finding(what="upstreams", level="bad", says=str(error))]
+def _upstreams(settings: Settings, secrets: Mapping[str, str]) -> list[Finding]:
     findings = []
-    for upstream in known:
+    for upstream in upstreams(settings):
         lacks = lacking(upstream, secrets)
         key = "It wants no key." if upstream.key is None else f"The key is there ({upstream.key})."
         says = f"{upstream.kind} at {upstream.base_url}. {lacks or key}"
         findings.append(Finding(what=f"upstream {upstream.name}", level="note" if lacks else "ok", says=says))
-    for agent in agents:
-        if (fault := _way_fault(agent, settings, doors)) is not None:
-            findings.append(Finding(what=f"model of {agent['id']}", level="bad", says=fault))
     return findings
 
 
-def _way_fault(agent: Mapping[str, Any], settings: Settings, doors: Doors) -> str | None:
-    """Why the agent has no way to its model."""
-    try:
-        provider = Providers().get(agent["provider"])
-        way = way_of(provider, checked_options(provider, agent["options"], settings))
-    except ManyDesksError as error:
-        return str(error)
-    return doors.check(way) if way is not None else None
-
-
-def _agent(home: Home, agent: Mapping[str, Any]) -> Finding:
+async def _agent(home: Home, furnisher: Furnisher, doors: Doors, agent: Mapping[str, Any]) -> Finding:
+    """Looked at as if it were to start now."""
     what, folder = f"agent {agent['id']}", home.workspace(agent["id"])
-    if not folder.is_dir():
-        return Finding(what=what, level="bad", says=f"Its workspace {folder} is not there.", advice="Make it again.")
+    seat = Seat(
+        session="doctor",
+        agent=agent["id"],
+        agent_name=agent["name"],
+        provider=agent["provider"],
+        model=agent["model"],
+        folder=home.session(agent["id"], "doctor"),
+        workspace=folder,
+        sandbox=agent["sandbox"],
+        options=agent["options"],
+    )
+    try:
+        fit = await furnisher.examine(seat)
+    except ManyDesksError as error:
+        return Finding(what=what, level="bad", says=str(error), advice="It cannot start as it is set up.")
     if not os.access(folder, os.W_OK | os.X_OK):
         return Finding(what=what, level="bad", says=f"Its workspace {folder} cannot be written.")
+    model = f" with {seat.model}" if seat.model else ""
+    parts = [f"{seat.provider}{model}, {f'in {fit.box.name}' if fit.box else 'inside the office'}"]
+    if fit.programs:
+        parts.append(f"its program is {fit.programs[0]}")
+    if fit.way is not None:
+        upstream = doors.upstream(fit.way)
+        parts.append(f"its model server is {upstream.name} at {upstream.base_url}")
+    parts += [f"it {'writes' if mount.writable else 'reads'} {mount.path}" for mount in fit.mounts]
     paused = " It is paused." if agent["paused"] else ""
-    return Finding(what=what, level="ok", says=f"Its workspace is {folder}.{paused}")
+    return Finding(what=what, level="ok", says=f"{'; '.join(parts)}. Its workspace is {folder}.{paused}")
 
 
 def _java(environ: Mapping[str, str]) -> Finding:

@@ -12,6 +12,7 @@ from manydesks.desk.sandboxes.registry import Sandboxes
 from manydesks.domain.envelope import Incoming
 from manydesks.domain.errors import BadInput, HomeError
 from manydesks.domain.ids import is_name, new_id
+from manydesks.office.files import kept_files
 from manydesks.office.keeper import prune
 from manydesks.office.workspace.furnish import furnish_workspace
 from manydesks.runner.providers.registry import Providers
@@ -72,7 +73,9 @@ class Clerk:
         sender: str = "you",
         priority: int = 0,
         message_id: str | None = None,
+        files: list[dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
+        """The owner's console: it alone may give slash commands. `files` lie in the home already (`keep_file`)."""
         _strings(text=text, sender=sender)
         _strings_if_given(to=to, message_id=message_id)
         if type(priority) is not int:
@@ -87,6 +90,8 @@ class Clerk:
                 sender=sender,
                 to=to,
                 priority=priority,
+                files=kept_files(files or [], self._home),
+                commands=True,
             ),
             default_agent=self._settings.office.default_agent,
             message_bytes=self._settings.limits.message_bytes,
@@ -172,10 +177,10 @@ class Clerk:
     async def questions(self) -> dict[str, Any]:
         return {"questions": await self._store.open_questions()}
 
-    async def answer(self, *, id: str, answer: str, by: str = "you") -> dict[str, Any]:
-        """A person's answer to an agent's question: an option or own words."""
+    async def answer(self, *, id: str, answer: str, by: str = "you", own_words: bool = False) -> dict[str, Any]:
+        """A person's answer to an agent's question: an option, or own words, also those that look like an option."""
         _strings(id=id, answer=answer, by=by)
-        return await self._store.answer_question(id, answer, by=by)
+        return await self._store.answer_question(id, answer, by=by, own_words=own_words is True)
 
     async def mark_archived(self, *, seq: int) -> dict[str, Any]:
         if type(seq) is not int or not 0 <= seq < 2**63:

@@ -10,7 +10,7 @@ import socket
 import time
 from typing import Any
 
-from manydesks.domain.errors import BadInput, Duplicate, NotAnswering, NotRunning, OfficeError
+from manydesks.domain.errors import BadInput, Duplicate, ManyDesksError, NotAnswering, NotRunning, OfficeError
 from manydesks.office.lock import RETRY_SECONDS, WAIT_SECONDS, running_host, write_lock
 from manydesks.office.wire import LINE_BYTES, SOCKET, encode, result_of
 from manydesks.settings.home import Home
@@ -66,6 +66,16 @@ class Door:
                     raise NotAnswering(home=self._home.path, pid=pid, seconds=f"{WAIT_SECONDS:g}") from None
                 time.sleep(RETRY_SECONDS)
         return None
+
+    def words(self, trace: str) -> dict[str, str]:
+        """What agents are saying just now about this trace, by agent. Nothing if no office runs, or it is busy."""
+        pid = running_host(self._home)
+        if pid is None:
+            return {}
+        try:
+            return dict(self._over_socket(pid, "words", {"trace": trace})["words"])
+        except (ManyDesksError, ConnectionResetError, *_NOT_THERE):
+            return {}  # whoever waits sees the answer all the same
 
     def stop(self, timeout: float) -> bool:
         """End the running office and wait for it. False: it still runs when the time is over."""

@@ -17,17 +17,19 @@ from manydesks.channels.console import Console, Screen
 from manydesks.desk.furnish import STRICT, Furnisher
 from manydesks.domain.clock import Clock, SystemClock
 from manydesks.domain.errors import BadInput, StoreError
+from manydesks.office import hostlog
 from manydesks.office.clerk import Clerk
 from manydesks.office.control import Control
 from manydesks.office.deliver import Deliverer
 from manydesks.office.dispatch import Dispatcher
 from manydesks.office.ground import Ground
+from manydesks.office.hostlog import HostLog
 from manydesks.office.keeper import Keeper
 from manydesks.office.lock import HOST_LOCK, WRITE_LOCK, host_locks
 from manydesks.office.recovery import recover
 from manydesks.office.rules import rules
 from manydesks.office.threads import MailboxThreads
-from manydesks.office.upstreams import Doors
+from manydesks.office.upstreams import Doors, known_secrets
 from manydesks.office.wire import SOCKET
 from manydesks.settings.home import Home
 from manydesks.settings.load import load_settings
@@ -51,11 +53,7 @@ def run_host(home: Home, *, announce: Callable[[dict[str, Any]], None] | None = 
     os.umask(0o077)
     home.prepare()
     settings = load_settings(home)
-    logging.basicConfig(
-        level=settings.office.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
+    hostlog.set_up(settings.office.log_level, lambda: known_secrets(home))
     with host_locks(home):
         asyncio.run(Host(home, settings, announce=announce).run())
     return 0
@@ -81,6 +79,7 @@ class Host:
         self._told = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._clerk: Clerk | None = None
+        self._dispatcher: Dispatcher | None = None
         self._announce = announce
         self._screen = Screen() if announce is None else None
 
@@ -115,7 +114,7 @@ class Host:
         await self._clerk.furnish()
         await store.note("processor_start", version=__version__, incarnation=store.worker, recovered=recovered)
         furnisher = Furnisher(self._home, self._settings, self._clock, doors, secrets=doors.secrets)
-        dispatcher = Dispatcher(store, self._home, self._settings, self._clock, threads, furnisher)
+        dispatcher = self._dispatcher = Dispatcher(store, self._home, self._settings, self._clock, threads, furnisher)
         deliverer = Deliverer(store, channels, self._settings)
         keeper = Keeper(store, self._settings.retention, self._clock, self._home)
         control = Control(self._home.socket(SOCKET), self._act)
@@ -150,6 +149,7 @@ class Host:
     async def _work(self, store: Store, dispatcher: Dispatcher, deliverer: Deliverer) -> None:
         """Until told to stop: after every commit, and at every timer, begin what can begin."""
         extended = looked = self._clock.monotonic()
+        written = HostLog(self._home.logs / hostlog.NAME)
         ground = Ground(self._home.run / HOST_LOCK, self._home.run / WRITE_LOCK, self._home.office_db)
         told = asyncio.create_task(self._told.wait())
         try:
@@ -158,6 +158,7 @@ class Host:
                 changed = asyncio.create_task(self._changed.wait())
                 if self._clock.monotonic() - looked > LOOK_AGAIN_SECONDS * 1000:
                     ground.check()
+                    written.look()
                     looked = self._clock.monotonic()
                 try:
                     await dispatcher.pump()
@@ -200,6 +201,8 @@ class Host:
                 "uptime_ms": self._clock.monotonic() - self._started,
                 "home": str(self._home.path),
             }
-        if self._clerk is None:
+        if self._clerk is None or self._dispatcher is None:
             raise BadInput("The office is not open yet.")
+        if verb == "words":
+            return {"words": self._dispatcher.words(str(args.get("trace", "")))}
         return await self._clerk.perform(verb, args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from manydesks.desk.logbook import sweep as sweep_logs
 from manydesks.domain.clock import Clock
 from manydesks.domain.errors import StoreError
 from manydesks.office.files import sweep
@@ -46,7 +47,7 @@ class Keeper:
 
     def __init__(self, store: Store, rules: RetentionSettings, clock: Clock, home: Home | None = None) -> None:
         self._store = store
-        #: whose `files/` are swept of what no row names any more; None: nobody's
+        #: whose `files/` are swept of what no row names any more, and whose old logs go; None: nobody's
         self._home = home
         self._rules = rules
         self._clock = clock
@@ -72,6 +73,8 @@ class Keeper:
             done = await prune(self._store, self._rules, pause_seconds=PAUSE_SECONDS)
             if self._home is not None:
                 await sweep(self._store, self._home, self._clock)
+                before = self._clock.now() - round(self._rules.days * DAY_MS)
+                await asyncio.to_thread(sweep_logs, self._home.logs / "desks", before)
         except StoreError as error:
             log.error("Nothing more was pruned: %s", error, extra={"action": "prune_failed"})
             return None

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from manydesks.desk.base import Desk, Seat
 from manydesks.domain.envelope import Claimed, Work
 from manydesks.domain.failure import Failure
 from manydesks.domain.mail import Inbound
+from manydesks.mailbox.inbox import attachments
 from manydesks.office.taker import Taker
 from manydesks.office.watch import Watch
 from manydesks.settings.home import Home
+
+#: a moment after its answer a program may still be writing its own files
+SETTLE_MS = 2_000
+#: of what a run is saying, so much is kept for whoever watches, in characters
+WORDS = 2_000
 
 
 @dataclass
@@ -35,12 +43,35 @@ class Place:
     #: somebody looks at how it goes
     judged: bool = False
 
-    def free(self) -> None:
+    #: the end of what its run has said so far, for whoever watches; no row of any kind holds it
+    words: str = ""
+    #: when its last run was over, monotonic milliseconds
+    freed_at: int = 0
+
+    def begin(self, claimed: Claimed, watch: Watch) -> None:
+        """A new run. It may come before the end of the last one was noted here, whose verdict is not its own."""
+        self.free(self.freed_at)
+        self.claimed, self.watch = claimed, watch
+
+    def hear(self, text: str) -> None:
+        """A piece of an answer that is still being written."""
+        self.words = (self.words + text)[-WORDS:]
+
+    def free(self, now: int) -> None:
         """The run is over."""
+        self.freed_at = now
         self.claimed = self.watch = self.verdict = None
+        self.words = ""
         if self.limit is not None:
             self.limit.cancel()
             self.limit = None
+
+
+def to_leave(places: Iterable[Place], *, most: int, now: int) -> list[Place]:
+    """Whose idle runners have to go, so that at most `most` stay warm: the longest idle first."""
+    warm = [place for place in places if place.claimed is None and place.desk.keeps_process]
+    surplus = sorted(warm, key=lambda place: place.freed_at)[: max(0, len(warm) - most)]
+    return [place for place in surplus if now - place.freed_at >= SETTLE_MS]
 
 
 def seat_of(claimed: Claimed, home: Home) -> Seat:
@@ -66,11 +97,16 @@ def inbound(run: str, fence: int, work: Work) -> Inbound:
         kind=work.kind,
         at=work.created_at,
         tries=work.attempt,
-        content=work.content
-        or {
-            "sender": work.from_agent or work.sender,
-            "senderId": work.sender_id,
-            "text": work.text,
-            "isFromMe": False,
-        },
+        content=_chat(work) if work.kind == "chat" or work.content is None else work.content,
     )
+
+
+def _chat(work: Work) -> dict[str, Any]:
+    said = {
+        "sender": work.from_agent or work.sender,
+        "senderId": work.sender_id,
+        "text": work.text,
+        "isFromMe": False,
+        **(work.content or {}),
+    }
+    return {**said, "attachments": attachments(work.message_id, work.files)} if work.files else said

@@ -7,7 +7,6 @@ its own fence, so its message is completed and not asked again; only what is lef
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Mapping
 
@@ -40,8 +39,10 @@ async def recover(store: Store, home: Home, threads: MailboxThreads, rules: Rule
         except (MailboxError, SandboxError, BadInput, OSError) as error:
             log.warning("What %s left could not be read: %s", session, error, extra={"action": "recovery_refused"})
             # its messages are asked again; the refused file must not stand in the way of the new answer
-            with contextlib.suppress(MailboxError, OSError):
+            try:
                 await threads.run(mailbox.set_aside)
+            except (MailboxError, OSError) as stuck:
+                log.error("What %s left is still there: %s", session, stuck, extra={"action": "not_set_aside"})
     freed = await store.release(rules, rule_of)
     for _, session, fence in left:
         try:

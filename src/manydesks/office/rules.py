@@ -19,6 +19,7 @@ def rules(settings: Settings) -> Rules:
             per_pair_minute=settings.limits.pair_per_minute,
         ),
         rng=random.Random(),
+        run_messages=settings.limits.run_messages,
     )
 
 

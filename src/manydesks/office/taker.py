@@ -58,7 +58,8 @@ class Taker:
     async def take(self, seen: Callable[[Collected], None] | None = None) -> int:
         """The fence of the session's latest run that has ended, as far as this take knows; 0: none.
 
-        `seen` is told of each page after it was stored. Raises MailboxRefused for what no desk may write.
+        `seen` is told of each page after it was stored. Raises MailboxRefused for what no desk may write, also for a
+        run that sends without end: what it had sent by then is taken, and the run has failed.
         """
         async with self._reading:
             if self._epoch is None and len(known := await self._store.cursors(self._session)) == 1:
@@ -75,6 +76,9 @@ class Taker:
                     self._epoch, self._after = found.epoch, found.last_seq
                     if files:
                         await self._threads.run(clear, self._mailbox.folder, files)
+                    if _goes_on(found, ended) and await self._store.was_flood(self._session, ended):
+                        most, path = self._rules.run_messages, self._mailbox.folder / "out" / "outbound.db"
+                        raise MailboxRefused(path=path, reason=f"it holds more than {most} messages of one run")
                     self._note_questions(found)
                     if seen is not None:
                         seen(found)
@@ -91,3 +95,9 @@ class Taker:
         if found.acks:
             # a message that has ended waits for nothing; a run that goes on asks again
             self.waits.clear()
+
+
+def _goes_on(found: Collected, ended: int) -> bool:
+    """Whether the page has messages of the run that has ended, and its end is not in the page's acks."""
+    last = max((ack.seq for ack in found.acks), default=0)
+    return any(row.fence == ended and row.seq > last for row in found.messages)

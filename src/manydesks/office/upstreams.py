@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from manydesks.desk.base import Way
-from manydesks.domain.errors import BadInput, SettingsError
+from manydesks.domain.errors import BadInput, HomeError, SettingsError
 from manydesks.proxy.gate import Call, Gate
 from manydesks.proxy.limits import Limits
 from manydesks.proxy.server import Proxy
@@ -44,6 +44,14 @@ def lacking(upstream: Upstream, secrets: Mapping[str, str]) -> str | None:
         f"The model server '{upstream.name}' needs a key, and there is no secret '{upstream.key}': "
         f"`manydesks secret set {upstream.key}` stores it."
     )
+
+
+def known_secrets(home: Home) -> Mapping[str, str]:
+    """For blotting out; none while their file is not valid, since then no call was made with them either."""
+    try:
+        return load_secrets(home)
+    except (SettingsError, HomeError):
+        return {}
 
 
 class Doors:
@@ -97,11 +105,7 @@ class Doors:
             return str(error)
 
     def secrets(self) -> Mapping[str, str]:
-        """For blotting out; none while their file is not valid, since then no call was made with them either."""
-        try:
-            return load_secrets(self._home)
-        except SettingsError:
-            return {}
+        return known_secrets(self._home)
 
     def _key_of(self, upstream: Upstream) -> str:
         secrets = load_secrets(self._home)

@@ -88,6 +88,7 @@ def _declared(arguments: Any) -> int:
         return 0
     for name, factor in (("timeout", 1), ("timeout_ms", 1), ("timeout_seconds", 1000)):
         value = arguments.get(name)
-        if isinstance(value, int | float) and 0 < value <= TOOL_MS:
-            return min(TOOL_MS, int(value * factor))
+        # NaN is not above 0; infinity and numbers of a thousand digits have no product
+        if isinstance(value, int | float) and value > 0:
+            return TOOL_MS if value >= TOOL_MS else min(TOOL_MS, int(value * factor))
     return 0

@@ -19,6 +19,15 @@ T = TypeVar("T")
 class AsyncQueue(Opened):
     """The verbs of `Queue`, whose docstrings hold here too; what many coroutines ask for at once shares a commit."""
 
+    def _give_back_one(self, message: Message | None) -> None:
+        if message is not None:
+            self._give_back([message])
+
+    def _give_back(self, messages: list[Message]) -> None:
+        """Their caller was cancelled while they were on their way: nobody would ever work on them."""
+        if messages:
+            self.file.writer.submit(self.ops.give_back(messages))
+
     async def send(
         self,
         body: Any,
@@ -43,10 +52,17 @@ class AsyncQueue(Opened):
         return await self._do(self.ops.send_batch(bodies, delay, priority, lane), tx)
 
     async def receive(self, *, tx: JobsTransaction | None = None) -> Message | None:
-        return await self._do(self.ops.receive(), tx)
+        if tx is not None:
+            return await self._do(self.ops.receive(), tx)
+        self._check_open()
+        return await self.file.writer.call(self.ops.receive(), self._give_back_one)
 
     async def receive_batch(self, most: int, *, tx: JobsTransaction | None = None) -> list[Message]:
-        return await self._do(self.ops.receive_batch(most), tx)
+        operation = self.ops.receive_batch(most)
+        if tx is not None:
+            return await self._do(operation, tx)
+        self._check_open()
+        return await self.file.writer.call(operation, self._give_back)
 
     async def extend(self, message: Message, seconds: float, *, tx: JobsTransaction | None = None) -> bool:
         return await self._do(self.ops.extend(message, seconds), tx)
@@ -72,19 +88,29 @@ class AsyncQueue(Opened):
         return await self._do(self.ops.release(message), tx)
 
     async def dead_letters(self, *, after: int = 0, limit: int = 1000, tx: JobsTransaction | None = None) -> list[Job]:
-        return await self._do(self.ops.dead_letters(after, limit), tx)
+        operation = self.ops.dead_letters(after, limit)
+        await self._catch_up(tx)
+        return await self._do(operation, tx)
 
     async def requeue(self, id: int, *, tx: JobsTransaction | None = None) -> None:
-        await self._do(self.ops.requeue(id), tx)
+        operation = self.ops.requeue(id)
+        await self._catch_up(tx)
+        await self._do(operation, tx)
 
     async def hasten(self, id: int, *, tx: JobsTransaction | None = None) -> None:
-        await self._do(self.ops.hasten(id), tx)
+        operation = self.ops.hasten(id)
+        await self._catch_up(tx)
+        await self._do(operation, tx)
 
     async def drop(self, id: int, *, tx: JobsTransaction | None = None) -> None:
-        await self._do(self.ops.drop(id), tx)
+        operation = self.ops.drop(id)
+        await self._catch_up(tx)
+        await self._do(operation, tx)
 
     async def cancel(self, id: int, *, tx: JobsTransaction | None = None) -> bool:
-        return await self._do(self.ops.cancel(id), tx)
+        operation = self.ops.cancel(id)
+        await self._catch_up(tx)
+        return await self._do(operation, tx)
 
     async def purge(self, *, tx: JobsTransaction | None = None) -> int:
         upto, after, deleted = await self._do(self.ops.last_id(), tx), 0, 0
@@ -111,19 +137,30 @@ class AsyncQueue(Opened):
         await self._do(self.ops.pause(False), tx)
 
     async def stats(self, *, tx: JobsTransaction | None = None) -> dict[str, int]:
-        return await self._do(self.ops.stats(), tx)
+        operation = self.ops.stats()
+        await self._catch_up(tx)
+        return await self._do(operation, tx)
 
     async def list(
         self, status: str | None = None, *, after: int = 0, limit: int = 100, tx: JobsTransaction | None = None
     ) -> list[Job]:
-        return await self._do(self.ops.list(status, after, limit), tx)
+        operation = self.ops.list(status, after, limit)
+        await self._catch_up(tx)
+        return await self._do(operation, tx)
 
     async def show(self, id: int, *, tx: JobsTransaction | None = None) -> Job:
-        return await self._do(self.ops.show(id), tx)
+        operation = self.ops.show(id)
+        await self._catch_up(tx)
+        return await self._do(operation, tx)
 
     def transaction(self) -> AbstractAsyncContextManager[JobsTransaction]:
         self._check_open()
         return self.file.writer.async_transaction()
+
+    async def _catch_up(self, tx: JobsTransaction | None) -> None:
+        """Whoever looks sees every timer and every lease that is over, in steps that hold nobody up."""
+        while await self._do(self.ops.sweep_step(), tx):
+            pass
 
     def _do(self, operation: Operation[T], tx: JobsTransaction | None) -> Awaitable[T]:
         self._check_open()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import apsw
@@ -16,6 +17,8 @@ LONGEST_SECONDS = 315_360_000
 WORD_CHARACTERS = 200
 PRIORITY = 2**31
 MOST_ID = 2**63 - 1
+#: lists in lists, and objects
+DEEPEST = 200
 #: of one transaction
 MOST_BODIES = 100_000
 
@@ -34,9 +37,27 @@ def body_text(body: Any, most_bytes: int) -> str:
         size = len(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInput(f"A body must be what JSON can carry: {error}.") from error
+    if text.count("[") + text.count("{") > DEEPEST:
+        _refuse_deep(body)
     if size > most_bytes:
         raise BadInput(f"A body may have {most_bytes} bytes as JSON; this one has {size}: send a reference instead.")
     return text
+
+
+def _refuse_deep(body: Any) -> None:
+    """What is written by one stack must be readable by another that is deeper in its work."""
+    level = [body]
+    for _ in range(DEEPEST):
+        level = [part for value in level for part in _parts(value)]
+        if not level:
+            return
+    raise BadInput(f"A body may have lists and objects {DEEPEST} deep; this one is deeper.")
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [part for part in value.values() if isinstance(part, dict | list | tuple)]
+    return [part for part in value if isinstance(part, dict | list | tuple)] if isinstance(value, list | tuple) else []
 
 
 def body_value(text: str) -> Any:
@@ -88,3 +109,9 @@ def queue_name(value: str) -> str:
     if "/" in word(value, "A queue's name"):
         raise BadInput(f"A queue's name must not have a '/' in it: {value!r:.60}.")
     return value
+
+
+def messages(values: object) -> tuple[Message, ...]:
+    if not isinstance(values, Iterable):
+        raise BadInput(f"A batch is a list of messages that were received, not {values!r:.60}.")
+    return tuple(map(message, values))

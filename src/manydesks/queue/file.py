@@ -51,6 +51,7 @@ class JobsFile:
         with contextlib.ExitStack() as undo:
             db = open_writer(self.path, key.durability, JOBS_FILE)
             undo.callback(db.close)
+            self._inode = self.path.stat().st_ino
             self._ears = str(ear_folder(self.path))
             self._bell = Bell(ear_folder(self.path))
             undo.callback(self._bell.close)
@@ -71,11 +72,11 @@ class JobsFile:
     def open(cls, path: str | os.PathLike[str], *, durability: str, clock: Clock | None, boot: str | None) -> JobsFile:
         if durability not in tuple(SYNCHRONOUS):
             raise BadInput(f"durability is 'power' or 'crash', not {durability!r:.60}.")
-        real = os.path.realpath(os.fspath(path))
+        real = _path(path)
         key = _Key(real, durability, clock, boot or boot_id(), os.getpid())
         with cls._lock:
             file = cls._opened.get(key)
-            if file is None:
+            if file is None or not file.is_still_there():
                 file = cls._opened[key] = cls(key)
             file._users += 1
             return file
@@ -87,9 +88,17 @@ class JobsFile:
             self._users -= 1
             if self._users > 0:
                 return
-            self._opened.pop(self._key, None)
+            if self._opened.get(self._key) is self:
+                del self._opened[self._key]
         self.writer.close()
         self._bell.close()
+
+    def is_still_there(self) -> bool:
+        """Whether its name still means this file: somebody may have moved or deleted it."""
+        try:
+            return self._inode == self.path.stat().st_ino
+        except OSError:
+            return False
 
     def _ring(self) -> None:
         """After every commit that made something ready. To most files nobody has ever listened: asking is cheaper than
@@ -114,6 +123,15 @@ class JobsFile:
         """The last to leave takes the folder along; whoever comes in just then has the slow poll."""
         with contextlib.suppress(OSError):
             ear_folder(self.path).rmdir()
+
+
+def _path(given: str | os.PathLike[str]) -> str:
+    try:
+        path = os.fspath(given)
+        path.encode()
+    except (TypeError, AttributeError, UnicodeEncodeError) as error:
+        raise BadInput(f"The path of a jobs file is text that is valid UTF-8, not {given!r:.60}.") from error
+    return os.path.realpath(path)
 
 
 def ear_folder(path: Path) -> Path:

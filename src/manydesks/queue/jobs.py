@@ -37,7 +37,7 @@ MAX_ATTEMPTS = "select max_attempts from queues where name = ?"
 NOTE = "update jobs set retry_count = ?, last_error = ? where id = ?"
 OURS = "select retry_count, lane from jobs where id = ? and fence = ? and state = 1 and queue = ?"
 WHOSE = "select queue, coalesce(fence, 0), lane from jobs where id = ?"
-LIVE_CLAIM = "select lane from claims where fence = ?"
+LIVE_CLAIM = "select lane, size from claims where fence = ?"
 
 LEASE_OVER = "the lease ran out"
 
@@ -144,6 +144,14 @@ def sweep(tx: JobsTransaction) -> None:
     sweep_leases(tx)
 
 
+def sweep_step(tx: JobsTransaction) -> bool:
+    """One bounded sweep; whether there is more to do."""
+    tx.swept_timers = tx.swept_leases = False
+    sweep(tx)
+    ((timers, leases, _),) = tx.all(LOOK, (tx.steady, tx.mono, ""))
+    return bool(timers or leases)
+
+
 def sweep_leases(tx: JobsTransaction, mine: int | None = None) -> None:
     """Up to a bound; `mine`: a fence whose lease is looked at in any case."""
     if not tx.swept_leases:
@@ -240,9 +248,12 @@ def _refuse_mistaken(tx: JobsTransaction, terms: Terms, message: Message) -> Non
         raise UnknownJob(job=message.id, queue=terms.queue)
     if message.fence > found[1]:
         raise _never_given(message)
-    # a job without a lane may have left a claim of several that goes on; a job of a lane leaves with the claim
     live = tx.one(LIVE_CLAIM, (message.fence,)) if message.fence < found[1] else None
-    if live is not None and (live[0] is not None or found[2] is not None):
+    if live is None:
+        return
+    # a job of a lane leaves with its claim; one without a lane may have left a claim of several that goes on
+    lane, size = live
+    if lane is not None or found[2] is not None or len(JOBS.members(tx, message.fence)) == size:
         raise _never_given(message)
 
 

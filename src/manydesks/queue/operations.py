@@ -12,7 +12,7 @@ from manydesks.queue import checks, jobs, letters
 from manydesks.queue.jobs import Terms
 from manydesks.queue.ledger import JobsTransaction
 from manydesks.queue.message import Job, Message
-from manydesks.queue.state import JobState
+from manydesks.queue.state import state_of
 
 T = TypeVar("T")
 Operation = Callable[[JobsTransaction], T]
@@ -77,8 +77,13 @@ class Operations:
         return lambda tx: jobs.complete(tx, self.terms, message)
 
     def complete_batch(self, messages: Iterable[Message]) -> Operation[list[bool]]:
-        given = tuple(map(checks.message, messages))
+        given = checks.messages(messages)
         return lambda tx: [jobs.complete(tx, self.terms, message) for message in given]
+
+    def give_back(self, messages: Iterable[Message]) -> Operation[list[bool]]:
+        """What nobody wants any more, uncounted."""
+        given = tuple(messages)
+        return lambda tx: [jobs.release(tx, self.terms, message) for message in given]
 
     def fail(self, message: Message, reason: str, retry_in: float | None, permanent: bool) -> Operation[bool]:
         checks.message(message)
@@ -97,10 +102,7 @@ class Operations:
 
     def list(self, status: str | None, after: int, limit: int) -> Operation[list[Job]]:
         most = checks.whole(limit, "A limit", least=1, most=MOST_RECEIVED)
-        names = {state.name.lower(): int(state) for state in JobState}
-        if status is not None and status not in tuple(names):
-            raise BadInput(f"A status is one of {', '.join(names)}, not {status!r:.60}.")
-        state = None if status is None else names[status]
+        state = state_of(status)
         last = checks.whole(after, "after", least=0, most=checks.MOST_ID)
         return lambda tx: letters.listed(tx, self.terms.queue, state, after=last, limit=most)
 
@@ -129,6 +131,9 @@ class Operations:
 
     def stats(self) -> Operation[dict[str, int]]:
         return lambda tx: letters.stats(tx, self.terms.queue)
+
+    def sweep_step(self) -> Operation[bool]:
+        return jobs.sweep_step
 
     def last_id(self) -> Operation[int]:
         return lambda tx: tx.last("position")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import secrets
 import signal
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
+from manydesks.domain.errors import BadInput
 from manydesks.queue import checks
 from manydesks.queue.async_queue import AsyncQueue
 from manydesks.queue.message import Message
@@ -39,6 +41,7 @@ class Processor:
     ) -> None:
         """`concurrency`: jobs at a time. `drain`: seconds that handlers have to end after `stop`. `signals`: SIGTERM
         and SIGINT stop it, if it runs in the main thread; a second one ends it without waiting."""
+        _refuse_unfit(queue, handler)
         slots = checks.whole(concurrency, "concurrency", least=1, most=10_000)
         seconds = checks.seconds_ms(drain, "drain") / 1000
         # its own name in claims: the heartbeat must not keep alive what others receive from the same queue
@@ -85,3 +88,12 @@ class Processor:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _refuse_unfit(queue: Queue | AsyncQueue, handler: Callable[[Message], Any]) -> None:
+    if not callable(handler):
+        raise BadInput(f"A handler is a function that takes a message, not {handler!r:.60}.")
+    if not isinstance(queue, AsyncQueue) and (
+        inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+    ):
+        raise BadInput("A coroutine function is a handler for an AsyncQueue; a Queue takes an ordinary function.")

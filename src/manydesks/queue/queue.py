@@ -149,23 +149,33 @@ class Queue(Opened):
 
     def dead_letters(self, *, after: int = 0, limit: int = 1000, tx: JobsTransaction | None = None) -> list[Job]:
         """Jobs that have no attempt left, in the order of their ids."""
-        return self._do(self.ops.dead_letters(after, limit), tx)
+        operation = self.ops.dead_letters(after, limit)
+        self._catch_up(tx)
+        return self._do(operation, tx)
 
     def requeue(self, id: int, *, tx: JobsTransaction | None = None) -> None:
         """A dead job starts anew with attempt 1, at the end of its lane."""
-        self._do(self.ops.requeue(id), tx)
+        operation = self.ops.requeue(id)
+        self._catch_up(tx)
+        self._do(operation, tx)
 
     def hasten(self, id: int, *, tx: JobsTransaction | None = None) -> None:
         """A job that was sent with a delay, or that backs off, is due now."""
-        self._do(self.ops.hasten(id), tx)
+        operation = self.ops.hasten(id)
+        self._catch_up(tx)
+        self._do(operation, tx)
 
     def drop(self, id: int, *, tx: JobsTransaction | None = None) -> None:
         """A dead job becomes cancelled."""
-        self._do(self.ops.drop(id), tx)
+        operation = self.ops.drop(id)
+        self._catch_up(tx)
+        self._do(operation, tx)
 
     def cancel(self, id: int, *, tx: JobsTransaction | None = None) -> bool:
         """Nobody is to work on it any more; whoever does is refused at the end. False: it has ended already."""
-        return self._do(self.ops.cancel(id), tx)
+        operation = self.ops.cancel(id)
+        self._catch_up(tx)
+        return self._do(operation, tx)
 
     def purge(self, *, tx: JobsTransaction | None = None) -> int:
         """Delete what is not claimed and was sent before this call; how many. In small steps, or at once with `tx`."""
@@ -197,16 +207,22 @@ class Queue(Opened):
 
     def stats(self, *, tx: JobsTransaction | None = None) -> dict[str, int]:
         """How many jobs are ready, claimed, delayed (or backing off), completed, dead, cancelled."""
-        return self._do(self.ops.stats(), tx)
+        operation = self.ops.stats()
+        self._catch_up(tx)
+        return self._do(operation, tx)
 
     def list(
         self, status: str | None = None, *, after: int = 0, limit: int = 100, tx: JobsTransaction | None = None
     ) -> list[Job]:
         """Jobs as they stand, in the order of their ids."""
-        return self._do(self.ops.list(status, after, limit), tx)
+        operation = self.ops.list(status, after, limit)
+        self._catch_up(tx)
+        return self._do(operation, tx)
 
     def show(self, id: int, *, tx: JobsTransaction | None = None) -> Job:
-        return self._do(self.ops.show(id), tx)
+        operation = self.ops.show(id)
+        self._catch_up(tx)
+        return self._do(operation, tx)
 
     def transaction(self) -> AbstractContextManager[JobsTransaction]:
         """One transaction for several verbs, of any queue in this file, and for your own SQL: `tx.execute(…)`.
@@ -215,6 +231,11 @@ class Queue(Opened):
         """
         self._check_open()
         return self.file.writer.transaction()
+
+    def _catch_up(self, tx: JobsTransaction | None) -> None:
+        """Whoever looks sees every timer and every lease that is over, in steps that hold nobody up."""
+        while self._do(self.ops.sweep_step(), tx):
+            pass
 
     def _do(self, operation: Operation[T], tx: JobsTransaction | None) -> T:
         self._check_open()

@@ -50,7 +50,7 @@ def round_of(ops: Operations, ended: Sequence[Ended], free: int) -> Operation[Ou
 def _settling(ops: Operations, end: Ended) -> Operation[bool]:
     if end.error is None:
         return ops.complete(end.message)
-    reason = f"{type(end.error).__name__}: {end.error}" if str(end.error) else type(end.error).__name__
+    reason = _said(end.error)
     return ops.fail(end.message, reason, None, isinstance(end.error, Permanent))
 
 
@@ -59,3 +59,13 @@ def _has_settled(tx: JobsTransaction, message: Message) -> bool:
     not the end of the lease that took it away."""
     found = tx.one(LEFT, (message.id, message.fence))
     return found is not None and found != (message.attempt, jobs.LEASE_OVER)
+
+
+def _said(error: BaseException) -> str:
+    """In one line; an exception that cannot even say what it is must not end the processor."""
+    kind = type(error).__name__
+    try:
+        words = str(error)
+    except Exception as worse:  # noqa: BLE001 - its words are lost, and that is said
+        words = f"(its words are lost: {type(worse).__name__})"
+    return f"{kind}: {words}" if words else kind

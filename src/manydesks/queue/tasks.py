@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from manydesks.domain.errors import StoreError
@@ -27,7 +28,7 @@ class Tasks:
         self,
         file: JobsFile,
         ops: Operations,
-        handler: Callable[[Message], Awaitable[Any]],
+        handler: Callable[[Message], Any],
         slots: int,
         drain: float,
     ) -> None:
@@ -121,7 +122,9 @@ class Tasks:
     async def _handle(self, message: Message) -> None:
         error: BaseException | None = None
         try:
-            await self._handler(message)
+            result = self._handler(message)
+            if inspect.isawaitable(result):
+                await result
         except asyncio.CancelledError as cancelled:
             if self._cut:
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 import time
@@ -15,7 +16,7 @@ from manydesks.queue.file import JobsFile
 from manydesks.queue.heartbeat import Heartbeat
 from manydesks.queue.message import Message
 from manydesks.queue.operations import Operations
-from manydesks.queue.round import Ended, Outcome, round_of
+from manydesks.queue.round import Ended, Outcome, Permanent, round_of
 
 log = logging.getLogger(__name__)
 
@@ -102,11 +103,19 @@ class Threads:
     def _handle(self) -> None:
         while (message := self._work.get()) is not None:
             try:
-                self._handler(message)
+                refuse_awaitable(self._handler(message))
             except BaseException as error:  # noqa: BLE001 - it fails the job, which says so
                 self._news.put(Ended(message, error))
             else:
                 self._news.put(Ended(message, None))
+
+
+def refuse_awaitable(result: object) -> None:
+    """Nobody would await it: what the handler was to do has not been done."""
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise Permanent("the handler returned a coroutine: use an AsyncQueue, or an ordinary function")
 
 
 def pause_after(outcome: Outcome, free: int) -> float:

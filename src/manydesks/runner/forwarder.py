@@ -1,6 +1,7 @@
 """Lets programs at a desk reach the proxy: they speak TCP to loopback, the proxy is a Unix socket.
 
-A sandbox has a network of its own with nothing in it but loopback, so this port is the desk's alone.
+For providers whose descriptor says `needs_tcp`. A sandbox has a network of its own with nothing in it but loopback, so
+this port is the desk's alone; without a sandbox it is the machine's, and whoever works there could use it.
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from manydesks.domain.errors import BadInput
+from manydesks.mailbox import walk
 from manydesks.runner.markup import attribute
 
 #: of one file, in bytes; a longer one is cut, and says so
@@ -38,6 +39,16 @@ class Instructions:
     version: str
 
 
+def workspace_fault(workspace: Path) -> str | None:
+    """Why an agent cannot work in its folder, in a sentence; None: it can. Without the folder it would be nobody in
+    particular: its instructions and its memory are there."""
+    if not workspace.is_dir():
+        return f"Its workspace {workspace} is not there."
+    if not os.access(workspace, os.R_OK | os.X_OK):
+        return f"Its workspace {workspace} cannot be read."
+    return None
+
+
 def instructions(workspace: Path, *, agent: str, name: str) -> Instructions:
     """Read the workspace's files. Never fails for what is in them: a folder, a pipe or a link out is as if missing."""
     fixed = [PREAMBLE.format(agent=agent, name=attribute(name)).strip()]
@@ -59,8 +70,8 @@ def instructions(workspace: Path, *, agent: str, name: str) -> Instructions:
 def _skills(workspace: Path) -> list[str]:
     """A line for each `skills/<name>/SKILL.md` or `skills/<name>.md`, with the description of its head."""
     found: list[str] = []
-    for entry in _entries(workspace / "skills"):
-        file = entry / "SKILL.md" if entry.is_dir() else entry
+    for name, is_file in _entries(workspace, "skills"):
+        file = workspace / "skills" / name if is_file else workspace / "skills" / name / "SKILL.md"
         if file.suffix != ".md" or file.name == "README.md":
             continue
         text = _read(workspace, file)
@@ -90,7 +101,7 @@ def _memory(workspace: Path) -> list[str]:
     """`memory/MEMORY.md` as it is, and the names of the other files."""
     index = _read(workspace, workspace / "memory" / "MEMORY.md")
     known = ("MEMORY.md", "README.md")
-    names = [entry.name for entry in _entries(workspace / "memory") if entry.is_file() and entry.name not in known]
+    names = [name for name, is_file in _entries(workspace, "memory") if is_file and name not in known]
     listed = [f"- `memory/{attribute(name)}`" for name in names[:MAX_MEMORIES]]
     if len(names) > MAX_MEMORIES:
         listed.append(f"- (and {len(names) - MAX_MEMORIES} more)")
@@ -98,30 +109,35 @@ def _memory(workspace: Path) -> list[str]:
     return ["\n\n".join(["# What you remember (memory/)", *parts])] if parts else []
 
 
-def _entries(folder: Path) -> list[Path]:
+def _entries(workspace: Path, folder: str) -> list[tuple[str, bool]]:
+    """The names in a folder of the workspace, each with whether it is a file; none of a folder that leads out."""
     try:
-        return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    except OSError:
+        root, parts = _within(workspace, workspace / folder)
+        with walk.folder(root, parts) as handle, os.scandir(handle) as entries:
+            return sorted((entry.name, entry.is_file()) for entry in entries if not entry.name.startswith("."))
+    except (OSError, RuntimeError, BadInput):
         return []
+
+
+def _within(workspace: Path, path: Path) -> tuple[Path, tuple[str, ...]]:
+    """Where a path of the workspace leads: the workspace and the names below it, to be walked without links.
+
+    A link that stays inside is fine. One that is put there after this look is not followed by the walk.
+    """
+    root, real = workspace.resolve(), path.resolve(strict=True)
+    if not real.is_relative_to(root):
+        raise BadInput("it leads out of the workspace")
+    return root, real.relative_to(root).parts
 
 
 def _read(workspace: Path, file: Path) -> str | None:
     """The text of a regular file within the workspace; None when there is none that says anything."""
     try:
-        real = file.resolve(strict=True)
-        if not real.is_relative_to(workspace.resolve()):
-            return None
-        # not held up by a pipe, and not led out by a link that was put there after the look above
-        opened = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except (OSError, RuntimeError):
-        return None
-    with os.fdopen(opened, "rb") as reading:
-        try:
-            if not stat.S_ISREG(os.fstat(reading.fileno()).st_mode):
-                return None
+        root, parts = _within(workspace, file)
+        with walk.opened(root, parts) as handle, os.fdopen(handle, "rb", closefd=False) as reading:
             data = reading.read(MAX_FILE + 1)
-        except OSError:
-            return None
+    except (OSError, RuntimeError, BadInput):
+        return None
     text = data[:MAX_FILE].decode(errors="replace").replace("\0", "\ufffd").strip()
     if len(data) > MAX_FILE:
         text += f"\n\n(cut: {file.name} is longer than {MAX_FILE} bytes)"

@@ -15,8 +15,10 @@ from manydesks.domain.ids import new_id
 from manydesks.domain.mail import Ack, Content, Control, Inbound, Outbound, Written
 from manydesks.domain.mail import Step as StepRow
 from manydesks.mailbox.base import DeskSide
-from manydesks.mailbox.validation import MAX_REASON, MAX_RETRY_AFTER, RowError, pack
+from manydesks.mailbox.validation import MAX_REASON, MAX_RETRY_AFTER
 from manydesks.runner.answers import Answers
+from manydesks.runner.instructions import workspace_fault
+from manydesks.runner.overlong import SAID_CHARS, shortened
 from manydesks.runner.providers.base import Answer, Failed, Progress, Provider, Step, Turn
 from manydesks.runner.pushing import Pushing
 from manydesks.runner.recording import clean, clipped, recorded
@@ -24,6 +26,8 @@ from manydesks.runner.tools import registry
 from manydesks.runner.tools.base import Means, Tool, Tools
 
 log = logging.getLogger(__name__)
+#: where a run begins and ends among what its programs print
+runs = logging.getLogger("manydesks.runner.runs")
 
 HEARTBEAT_SECONDS = 5.0
 Exit = Literal["stopped", "idle"]
@@ -143,6 +147,14 @@ class Runner:
 
     async def _watched(self, batch: tuple[Inbound, ...]) -> None:
         """One turn, with a heartbeat beside it and an ear for the host."""
+        run = batch[0].run
+        runs.info("run %s begins: %s", run, ", ".join(message.id for message in batch))
+        try:
+            await self._turned(batch)
+        finally:
+            runs.info("run %s ends", run)
+
+    async def _turned(self, batch: tuple[Inbound, ...]) -> None:
         open_messages = {message.id: message for message in batch}
         toolbox = self._toolbox(batch)
         turn = asyncio.create_task(self._work(batch, open_messages, toolbox))
@@ -190,7 +202,10 @@ class Runner:
             tools=toolbox,
             continuation=self._continuation,
         )
-        server = self._tool_server
+        server, workspace = self._tool_server, self._means.workspace
+        if workspace is not None and (fault := workspace_fault(workspace)) is not None:
+            await self._fail(Failed(failure="permanent", reason=fault, message=batch[0].id), open_messages)
+            return
         try:
             # a provider is an asynchronous generator, whatever else its type allows
             steps = self._provider.turn(turn)
@@ -227,18 +242,14 @@ class Runner:
         unknown = [id for id in answer.answers if id not in open_messages]
         if unknown or len(set(answer.answers)) != len(answer.answers) or not answer.answers:
             raise ValueError(f"the provider answered messages that are not open: {', '.join(unknown) or 'none given'}")
-        content = {"text": clean(answer.text), "files": []}
-        try:
-            pack(content)
-        except RowError as error:
-            reason = f"the answer cannot be sent: {error}"
-            return await self._fail(
-                Failed(failure="permanent", reason=reason, message=answer.answers[0]), open_messages
-            )
+        id, text, files = new_id("out"), clean(answer.text), list[str]()
+        if len(text) > SAID_CHARS:
+            text, files = await asyncio.to_thread(shortened, text, self._means.outbox, id)
+        content = {"text": text, "files": files}
         covered = [open_messages[id] for id in answer.answers]
         at = self._clock.now()
         # an empty text is an agent that chose to say nothing
-        messages = [self._outbound(covered[0], "chat", content)] if answer.text.strip() else []
+        messages = [self._outbound(covered[0], "chat", content, id=id)] if answer.text.strip() else []
         acks = [Ack(message=row.id, run=row.run, fence=row.fence, status="completed", at=at) for row in covered]
         state = {"continuation": answer.continuation} if answer.continuation is not None else None
         await self._write(messages=messages, acks=acks, state=state)

@@ -12,15 +12,15 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import cast
 
-from manydesks.domain.clock import SystemClock
+# The mailbox and the loop are imported on use: a provider's program boots meanwhile.
 from manydesks.domain.errors import ManyDesksError, RunnerCrashed
-from manydesks.mailbox.desk import DeskMailbox
 from manydesks.runner.bell import HostPipe
-from manydesks.runner.loop import Runner
+from manydesks.runner.equipment import Equipment, equipped
 from manydesks.runner.orders import Orders, read_orders
+from manydesks.runner.providers.base import Preparable, Provider
 from manydesks.runner.providers.registry import Providers
-from manydesks.runner.tools.base import Means
 
 #: exit codes: in good order; a refusal with one sentence; the provider says that the runner died
 DONE, REFUSED, CRASHED = 0, 2, 70
@@ -35,7 +35,10 @@ def main() -> int:
     """Until it is told to leave; the exit code."""
     words = sys.argv[1:]
     mends = words[:1] == [REPAIR]
-    if len(words) != 1 + mends:
+    if words in (["--help"], ["-h"]):
+        sys.stdout.write(f"{USAGE}\n")
+        return DONE
+    if len(words) != 1 + mends or words[-1].startswith("-"):
         sys.stderr.write(f"{USAGE}\n")
         return REFUSED
     inbox = Path(words[-1])
@@ -43,10 +46,12 @@ def main() -> int:
     os.umask(0o077)
     try:
         if mends:
+            from manydesks.mailbox.desk import DeskMailbox
+
             DeskMailbox(inbox, inbox.parent / "out").open()
             return DONE
         orders = read_orders(inbox)
-        logging.basicConfig(level=orders.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        _log(orders.log_level)
         return asyncio.run(_sit(orders))
     except RunnerCrashed as crash:
         sys.stderr.write(f"{crash}\n")
@@ -54,6 +59,15 @@ def main() -> int:
     except ManyDesksError as error:
         sys.stderr.write(f"{error}\n")
         return REFUSED
+
+
+def _log(level: str) -> None:
+    """To standard error, which the office keeps as the desk's log; at any level it says which run a line belongs to."""
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("manydesks.runner.runs").setLevel(logging.INFO)
+    for name in ("httpx", "httpcore"):
+        # a line for each call
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 async def _sit(orders: Orders) -> int:
@@ -75,36 +89,42 @@ async def _sit(orders: Orders) -> int:
 
 
 async def _work(orders: Orders, pipe: HostPipe) -> None:
+    descriptor = Providers().get(orders.provider)
+    async with equipped(descriptor, orders) as equipment:
+        provider = descriptor.load(equipment.station)
+        try:
+            if descriptor.prepares:
+                # what takes longest begins first
+                await cast("Preparable", provider).prepare(orders.continuation)
+            await _serve(orders, pipe, provider, equipment)
+        finally:
+            await provider.close()
+
+
+async def _serve(orders: Orders, pipe: HostPipe, provider: Provider, equipment: Equipment) -> None:
+    from manydesks.domain.clock import SystemClock
+    from manydesks.mailbox.desk import DeskMailbox
+    from manydesks.runner.loop import Runner
+    from manydesks.runner.tools.base import Means
+
+    if equipment.tools is not None:
+        equipment.tools.load()
     folder = Path(orders.folder)
     mailbox = DeskMailbox(folder / "in", folder / "out")
     # a journal that a killed runner left is replayed here, at the desk, and never by the host
     await asyncio.to_thread(mailbox.open)
-    descriptor = Providers().get(orders.provider)
-    server, url = None, None
-    if descriptor.program is not None:
-        # a program of its own gets the tools over loopback; other providers call them directly
-        from manydesks.runner.toolserver import ToolServer
-
-        server = ToolServer()
-        url = await server.start()
-    provider = descriptor.load(orders.station(tools_url=url))
-    try:
-        await Runner(
-            mailbox,
-            provider,
-            agent=orders.agent,
-            name=orders.name,
-            clock=SystemClock(),
-            nudge=pipe.nudged,
-            on_output=pipe.written,
-            on_progress=pipe.progress,
-            idle_seconds=orders.idle_seconds,
-            poll_seconds=orders.poll_seconds,
-            continuation=orders.continuation,
-            means=Means(workspace=Path(orders.workspace), outbox=folder / "out" / "outbox"),
-            tool_server=server,
-        ).run()
-    finally:
-        await provider.close()
-        if server is not None:
-            await server.close()
+    await Runner(
+        mailbox,
+        provider,
+        agent=orders.agent,
+        name=orders.name,
+        clock=SystemClock(),
+        nudge=pipe.nudged,
+        on_output=pipe.written,
+        on_progress=pipe.progress,
+        idle_seconds=orders.idle_seconds,
+        poll_seconds=orders.poll_seconds,
+        continuation=orders.continuation,
+        means=Means(workspace=Path(orders.workspace), outbox=folder / "out" / "outbox"),
+        tool_server=equipment.tools,
+    ).run()

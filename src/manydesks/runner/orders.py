@@ -47,9 +47,11 @@ class Orders:
     poll_seconds: float
     log_level: str = "warning"
 
-    def station(self, *, tools_url: str | None = None) -> Station:
-        """The desk as a provider finds it."""
-        folder, way = Path(self.folder), self.endpoint
+    def station(self, *, tools_url: str | None = None, port: int | None = None) -> Station:
+        """The desk as a provider finds it; `port`: where its endpoint is on loopback too."""
+        folder, way, endpoint = Path(self.folder), self.endpoint, None
+        if way is not None:
+            endpoint = Endpoint(kind=way["kind"], socket=Path(way["socket"]), prefix=way["prefix"], port=port)
         return Station(
             agent=self.agent,
             name=self.name,
@@ -58,7 +60,7 @@ class Orders:
             state=folder / "state",
             inbox=folder / "in" / "inbox",
             options=self.options,
-            endpoint=Endpoint(kind=way["kind"], socket=Path(way["socket"]), prefix=way["prefix"]) if way else None,
+            endpoint=endpoint,
             sandboxed=self.sandboxed,
             tools_url=tools_url,
         )

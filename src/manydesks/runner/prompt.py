@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from manydesks.domain.command import command_word
 from manydesks.domain.mail import Inbound
 from manydesks.runner.attachment import MAX_ALL, FilePart, attach
 from manydesks.runner.markup import escaped, opening
@@ -93,8 +94,8 @@ def command_of(message: Inbound, commands: frozenset[str]) -> str | None:
     text = message.content.get("text")
     if message.kind != "chat" or message.content.get("isCommand") is not True or not isinstance(text, str):
         return None
-    word = text.strip().partition("\n")[0].split(" ", 1)[0]
-    return word[1:] if word.startswith("/") and word[1:] in commands else None
+    word = command_word(text)
+    return word if word in commands else None
 
 
 def _prompt(messages: tuple[Inbound, ...], reader: Reader, now: int, notices: Sequence[str]) -> Prompt:

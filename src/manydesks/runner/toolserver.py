@@ -20,14 +20,16 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from manydesks import __version__
 from manydesks.runner import toolserver_rpc as rpc
 from manydesks.runner.tools import registry
 from manydesks.runner.tools.base import Outcome, Tool, Tools
-from manydesks.runner.toolserver_http import Reply, Request, serve
 from manydesks.runner.toolserver_rpc import Heard, RpcError
+
+if TYPE_CHECKING:
+    from manydesks.runner.toolserver_http import Reply, Request
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +58,7 @@ class ToolServer:
         quick_seconds: float = QUICK_SECONDS,
         progress_seconds: float = PROGRESS_SECONDS,
     ) -> None:
-        self._offered = registry.find() if tools is None else tools
+        self._tools = tools
         self._quick = quick_seconds
         self._progress = progress_seconds
         self._path = f"/{secrets.token_urlsafe(24)}/mcp"
@@ -73,6 +75,12 @@ class ToolServer:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self._port = self._server.sockets[0].getsockname()[1]
         return self.url
+
+    def load(self) -> None:
+        """Import and find what answering takes: not needed to listen, and wanted before the first client comes."""
+        from manydesks.runner import toolserver_http as _  # noqa: F401
+
+        self._offered()
 
     @property
     def url(self) -> str:
@@ -96,7 +104,12 @@ class ToolServer:
             for call in self._calls.values():
                 call.cancel(_TURN_OVER)
 
+    def _offered(self) -> Mapping[str, Tool]:
+        return registry.find() if self._tools is None else self._tools
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from manydesks.runner.toolserver_http import serve
+
         task = asyncio.current_task()
         assert task is not None
         if len(self._connections) >= MAX_CONNECTIONS:
@@ -183,7 +196,7 @@ class ToolServer:
             case "tools/list":
                 tools = [
                     {"name": tool.name, "description": tool.description, "inputSchema": tool.schema()}
-                    for tool in self._offered.values()
+                    for tool in self._offered().values()
                 ]
                 await reply.json(200, rpc.answer(heard.id, {"tools": tools}))
             case "tools/call":

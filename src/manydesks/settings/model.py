@@ -119,6 +119,12 @@ class LimitsSettings(Section):
     pair_per_minute: int = Field(
         default=20, ge=1, le=100_000, description="Messages a minute between two agents, both directions together."
     )
+    run_messages: int = Field(
+        default=200,
+        ge=1,
+        le=100_000,
+        description="Messages, and other acts that others see, of one run; with one more it is ended as a flood.",
+    )
     same_calls: int = Field(
         default=8,
         ge=2,
@@ -145,6 +151,12 @@ class RunnerSettings(Section):
     )
     idle_seconds: int = Field(
         default=1800, ge=1, le=604_800, description="Time that a runner without work stays warm, in seconds."
+    )
+    warm: int = Field(
+        default=16,
+        ge=0,
+        le=1024,
+        description="Runners in processes of their own that stay warm without work; of more, the longest idle leaves.",
     )
     silence_seconds: int = Field(
         default=900,

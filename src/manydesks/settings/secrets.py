@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import quote
 
-from manydesks.domain.errors import SettingsError
+from manydesks.domain.errors import BadInput, SettingsError
 from manydesks.settings.document import Document, read_document
 from manydesks.settings.file import edited, home_lock, replace_file, without
 from manydesks.settings.home import Home
@@ -72,12 +72,13 @@ def load_secrets(home: Home, environ: Mapping[str, str] = os.environ) -> Secrets
 def set_secret(home: Home, name: str, value: str) -> None:
     """Store one secret; the other lines of the file stay as they are.
 
-    Raises `SettingsError` if name, value or the present file are not valid, `HomeError` if it cannot be written.
+    Raises `BadInput` for a name or a value that is not allowed, `SettingsError` if the present file is not valid,
+    `HomeError` if it cannot be written.
     """
     if not NAME.fullmatch(name):
-        raise SettingsError(reason=f"a secret's name is a-z, 0-9 and _, beginning with a letter, not {name[:60]!r}.")
+        raise BadInput(reason=f"a secret's name is a-z, 0-9 and _, beginning with a letter, not {name[:60]!r}.")
     if fault := _fault(value):
-        raise SettingsError(reason=f"the secret '{name}' {fault}.")
+        raise BadInput(reason=f"the secret '{name}' {fault}.")
     with home_lock(home):
         document, _ = _read(home)
         replace_file(home, home.secrets_file, edited(document, (name,), value).encode(), mode=0o600)

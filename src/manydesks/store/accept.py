@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from typing import Any
 
+from manydesks.domain.attachment import MAX_FILES
+from manydesks.domain.command import command_word
 from manydesks.domain.envelope import Accepted, Incoming
 from manydesks.domain.errors import BadInput, Duplicate
 from manydesks.domain.ids import is_public_id
@@ -20,10 +23,13 @@ from manydesks.store.places import conversation, session, set_default
 #: what a run needs to know of each message, in the order of `Work`
 WORK_COLUMNS = (
     "message_id", "trace", "hop", "kind", "body", "sender", "sender_id", "from_agent", "channel", "instance",
-    "platform_id", "thread_id", "session", "created_at", "not_before", "content",
+    "platform_id", "thread_id", "session", "created_at", "not_before", "content", "files",
 )  # fmt: skip
 
 MESSAGES = Lanes("messages", columns=WORK_COLUMNS, scope="messages")
+
+#: the office's word that the sender may give the command that the text is
+IS_COMMAND = json.dumps({"isCommand": True})
 
 KNOWN_ARRIVAL = "select trace from arrivals where source = ? and key = ?"
 
@@ -73,6 +79,7 @@ def accept(tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, mes
             "at": tx.now,
         },
     )
+    files = json.dumps([file.as_json() for file in incoming.files], ensure_ascii=False) if incoming.files else None
     # a key is unique at its source only: another source's message may have taken it for its id
     taken = tx.one("select 1 from messages where message_id = ?", (incoming.key,)) is not None
     stored = [
@@ -94,6 +101,9 @@ def accept(tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, mes
                 "sender": incoming.sender,
                 "sender_id": incoming.sender_id,
                 "priority": incoming.priority,
+                "files": files,
+                # parsed here, once, from what this agent gets; agents' own hand-offs never come this way
+                "content": IS_COMMAND if incoming.commands and command_word(target.text) else None,
             },
         )
         for number, target in enumerate(routing.targets)
@@ -108,6 +118,11 @@ def check(incoming: Incoming, message_bytes: int) -> None:
     check_text(incoming.text, message_bytes)
     for name, value in dataclasses.asdict(incoming).items():
         _encodable(str(value), f"The message's {name}")
+    names = [file.name for file in incoming.files]
+    if len(names) > MAX_FILES:
+        raise BadInput(f"{len(names)} files are too many; at most {MAX_FILES} go with one message.")
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise BadInput(f"Two files are called '{twice}'; the agent could not tell them apart, so rename one.")
     if not -100 <= incoming.priority <= 100:
         raise BadInput("A priority is a whole number from -100 to 100.")
 

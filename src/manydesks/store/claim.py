@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from manydesks.domain.attachment import Attachment
 from manydesks.domain.envelope import Claimed, Work
 from manydesks.store.accept import MESSAGES, WORK_COLUMNS
 from manydesks.store.agents import claimable, get_agent
@@ -188,4 +189,5 @@ def _work(tx: OfficeTransaction, row: Row) -> Work:
         channel=value["channel"],
         created_at=value["created_at"],
         content=json.loads(value["content"]) if value["content"] else None,
+        files=tuple(Attachment.of(file) for file in json.loads(value["files"] or "[]")),
     )

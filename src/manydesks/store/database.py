@@ -17,7 +17,7 @@ from manydesks.domain.errors import (
     StoreFull,
     StoreReadOnly,
 )
-from manydesks.store import patience
+from manydesks.store import forks, patience
 from manydesks.store.migrations import OFFICE
 from manydesks.store.schema import Schema
 
@@ -46,10 +46,12 @@ def check_engine() -> None:
 def open_writer(path: Path, durability: str, schema: Schema = OFFICE) -> apsw.Connection:
     """The write connection: whoever opens it holds the right to write."""
     check_engine()
+    forks.refuse_inherited(path)
     _create_private(path)
     with named_errors(path):
         _look_first(path, schema)
         db = apsw.Connection(str(path), statementcachesize=CACHED_STATEMENTS)
+        forks.remember(db, path)
         try:
             _keep_plans(db)
             db.set_busy_timeout(int(patience.BUSY_SECONDS * 1000))
@@ -70,12 +72,14 @@ def open_reader(path: Path) -> apsw.Connection:
     check_engine()
     if not path.exists():
         raise StoreError(f"There is no store at {path}; `manydesks up` makes it.")
+    forks.refuse_inherited(path)
     with named_errors(path):
         # on a read-only disk nobody can write, and a reader cannot make the -shm it would need: nothing to watch for
         frozen = not os.access(path.parent, os.W_OK) and not _has_log(path)
         uri = f"file:{_uri_path(path)}?{'immutable=1' if frozen else 'mode=ro'}"
         flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
         db = apsw.Connection(uri, flags=flags, statementcachesize=CACHED_STATEMENTS)
+        forks.remember(db, path)
         _keep_plans(db)
         db.set_busy_timeout(int(patience.BUSY_SECONDS * 1000))
         db.execute("pragma query_only = on")

@@ -27,7 +27,7 @@ PENDING, CLAIMED = 0, 1
 #: how many timers or leases one transaction looks after: a flood of them must not hold it up
 SWEEP = 500
 
-NEW_CLAIM = "insert into claims (fence, lane, worker, until, boot) values (?, ?, ?, ?, ?)"
+NEW_CLAIM = "insert into claims (fence, lane, worker, until, boot, size) values (?, ?, ?, ?, ?, ?)"
 END_CLAIM = "delete from claims where fence = ? returning lane"
 LIVE_FENCE = "select fence from claims where lane = ?"
 EXPIRED = "select fence from claims where until <= ? order by until limit ?"
@@ -165,7 +165,7 @@ class Lanes:
             tx.run(self._take, (fence, tx.now, best.id))
         else:
             tx.db.executemany(self._take, [(fence, tx.now, member.id) for member in taken])
-        tx.run(NEW_CLAIM, (fence, lane, worker, tx.mono + lease_ms, tx.boot))
+        tx.run(NEW_CLAIM, (fence, lane, worker, tx.mono + lease_ms, tx.boot, len(taken)))
         tx.count(self.scope, queue, PENDING, CLAIMED, len(taken))
         return Claim(fence, lane, tuple(taken))
 

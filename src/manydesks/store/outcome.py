@@ -28,6 +28,8 @@ class Rules:
     retry: RetryPolicy
     limits: Limits
     rng: random.Random
+    #: rows that one run may send; with the next it has failed
+    run_messages: int = 200
 
 
 def find_run(tx: OfficeTransaction, *, session: str, fence: int) -> dict[str, Any] | None:

@@ -98,8 +98,11 @@ def left(tx: OfficeTransaction, session: str, desk_id: str) -> bool:
     return True
 
 
-def answer(tx: OfficeTransaction, id: str, said: str, *, by: str) -> dict[str, Any]:
-    """A person answers, with an option or in own words. Raises UnknownQuestion, WrongState, BadInput."""
+def answer(tx: OfficeTransaction, id: str, said: str, *, by: str, own_words: bool = False) -> dict[str, Any]:
+    """A person answers, with an option or in own words. Raises UnknownQuestion, WrongState, BadInput.
+
+    `own_words`: also a number or an option's label is text.
+    """
     found = _one(tx, FIND, (id,))
     if found is None:
         raise UnknownQuestion(question=id)
@@ -108,7 +111,10 @@ def answer(tx: OfficeTransaction, id: str, said: str, *, by: str) -> dict[str, A
         raise WrongState(what=f"The question '{id}'", status=status, allowed="an open one", act="answered")
     if not said.strip() or len(said) > MAX_ANSWER:
         raise BadInput(f"An answer is an option or a text of 1 to {MAX_ANSWER} characters.")
-    option = chosen(_options(found), said)
+    options = _options(found)
+    option = None if own_words else chosen(options, said)
+    if option is None and options and not own_words and said.strip().isdecimal():
+        raise BadInput(f"There is no option {said.strip()[:20]}, only 1 to {len(options)}; --text sends it as text.")
     text = said if option is None else option.label
     done = {
         "state": int(QuestionState.ANSWERED),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,29 @@ from agents a where a.removed_at is null order by a.id
 """
 MESSAGE = (
     "message_id", "parent", "agent", "from_agent", "sender", "text", "status", "hop", "created_at", "retry_count",
-    "last_error", "hold_reason", "state", "channel", "trace",
+    "last_error", "hold_reason", "state", "channel", "trace", "files", "updated_at",
 )  # fmt: skip
 MESSAGES = f"select {', '.join(MESSAGE)} from messages_text where"
 RUNS = """
-select r.id, r.attempt, r.outcome, r.reason, r.started_at, r.ended_at, r.input_tokens, r.output_tokens, r.cost_usd
+select r.id, r.attempt, r.outcome, r.reason, r.started_at, r.ended_at, r.input_tokens, r.output_tokens, r.cost_usd,
+  r.message, (select count(*) from run_messages where run = r.id)
 from run_messages m join runs r on r.id = m.run where m.message = ? order by r.fence
 """
-RESPONSES = """
-select id, status, text, channel, operation, created_at, acked_at, last_error from responses_text
-where message_id = ? order by id
+RESPONSE = (
+    "id", "status", "text", "channel", "operation", "created_at", "acked_at", "last_error", "files", "metadata",
+)  # fmt: skip
+RESPONSES = f"select {', '.join(RESPONSE)} from responses_text where message_id = ? order by id"
+#: what the run had said to another message of it when this one ended; `outbound` is the condition of the index
+TOGETHER = f"""
+select {", ".join(RESPONSE)}, message_id, trace from responses_text
+where run = ?1 and outbound is not null and message_id <> ?2 and operation in ('message', 'card') and created_at <= ?3
+order by id desc limit 1
+"""
+RUN = """
+select id, agent, session, fence from runs where id = ?1
+union all
+select r.id, r.agent, r.session, r.fence from run_messages m join runs r on r.id = m.run where m.message = ?1
+order by fence desc limit 1
 """
 EVENTS = "select seq, at, kind, trace, parent, message, run, session, agent, data from events where seq > ?"
 
@@ -171,11 +185,22 @@ class Reader:
         }
 
     def message(self, message_id: str) -> dict[str, Any] | None:
-        rows = self._all(f"{MESSAGES} message_id = ?", (message_id,))
-        return self._message(rows[0]) if rows else None
+        """One message, with its runs and responses, at one moment."""
+        with self._one_moment():
+            rows = self._all(f"{MESSAGES} message_id = ?", (message_id,))
+            return self._message(rows[0]) if rows else None
+
+    def run(self, id: str) -> dict[str, Any] | None:
+        """Whose run it is, by its id or that of a message, which stands for its last run."""
+        rows = self._all(RUN, (id,))
+        return dict(zip(("id", "agent", "session", "fence"), rows[0], strict=True)) if rows else None
 
     def trace(self, id: str) -> dict[str, Any] | None:
         """Everything that followed from one arrival, by the trace's id or that of one of its messages."""
+        with self._one_moment():
+            return self._trace(id)
+
+    def _trace(self, id: str) -> dict[str, Any] | None:
         found = self._all("select trace from messages where message_id = ?1 or trace = ?1 limit 1", (id,))
         if not found:
             # an arrival that only set a default led to no message; one whose messages were pruned is no trace any more
@@ -223,6 +248,8 @@ class Reader:
             "and kind = 'message_received' order by seq limit 1",
             (value["trace"], value["message_id"]),
         )
+        responses = [_response(row) for row in self._all(RESPONSES, (value["message_id"],))]
+        spoken = any(response["operation"] not in ("edit", "reaction") for response in responses)
         return {
             "messageId": value["message_id"],
             "traceId": value["trace"],
@@ -239,21 +266,24 @@ class Reader:
             "attempts": len(runs),
             "lastError": value["last_error"],
             "holdReason": value["hold_reason"],
+            "files": json.loads(value["files"] or "[]"),
             "runs": [self._run(run) for run in runs],
-            "responses": [
-                dict(
-                    zip(
-                        ("id", "status", "text", "channel", "operation", "createdAt", "ackedAt", "lastError"),
-                        response,
-                        strict=True,
-                    )
-                )
-                for response in self._all(RESPONSES, (value["message_id"],))
-            ],
+            "responses": responses,
+            "answeredWith": self._answered_with(value, runs[-1][0]) if runs and not spoken else None,
         }
 
+    def _answered_with(self, message: Mapping[str, Any], run: str) -> dict[str, Any] | None:
+        """The answer to another message of the same run, if it answered this one too."""
+        if message["state"] != MessageState.COMPLETED:
+            return None
+        rows = self._all(TOGETHER, (run, message["message_id"], message["updated_at"]))
+        if not rows:
+            return None
+        *response, other, trace = rows[0]
+        return {"messageId": other, "traceId": trace, "response": _response(response)}
+
     def _run(self, row: tuple[Any, ...]) -> dict[str, Any]:
-        id, attempt, outcome, reason, started, ended, tokens_in, tokens_out, cost = row
+        id, attempt, outcome, reason, started, ended, tokens_in, tokens_out, cost, primary, together = row
         tools = self._all(
             "select json_extract(data, '$.tool'), json_extract(data, '$.ok'), json_extract(data, '$.duration_ms') "
             "from events where trace = (select m.trace from runs r join messages m on m.message_id = r.message "
@@ -270,8 +300,17 @@ class Reader:
             "inputTokens": tokens_in,
             "outputTokens": tokens_out,
             "costUsd": cost,
+            # tokens and cost are those of the whole run, whoever asks
+            "message": primary,
+            "messages": together,
             "tools": [{"tool": tool, "ok": bool(ok), "durationMs": duration} for tool, ok, duration in tools],
         }
+
+    @contextmanager
+    def _one_moment(self) -> Iterator[None]:
+        """One snapshot: a message that still runs, beside the notice of its death, would be two moments in one view."""
+        with named_errors(self.path), self._db:
+            yield
 
     def _all(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         with named_errors(self.path):
@@ -279,3 +318,20 @@ class Reader:
 
     def _one(self, sql: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...]:
         return self._all(sql, values)[0]
+
+
+def _response(row: Sequence[Any]) -> dict[str, Any]:
+    value = dict(zip(RESPONSE, row, strict=True))
+    question = json.loads(value["metadata"] or "{}").get("question", {}).get("id")
+    return {
+        "id": value["id"],
+        "status": value["status"],
+        "text": value["text"],
+        "channel": value["channel"],
+        "operation": value["operation"],
+        "createdAt": value["created_at"],
+        "ackedAt": value["acked_at"],
+        "lastError": value["last_error"],
+        "files": json.loads(value["files"] or "[]"),
+        "questionId": question,
+    }

@@ -22,11 +22,13 @@ create table if not exists schema_migrations (
 class Schema:
     """Migrations: one small named function per file, keyed by name, applied in order, never edited once applied."""
 
-    def __init__(self, package: str, path: Iterable[str], *, of: str) -> None:
+    def __init__(self, package: str, path: Iterable[str], *, of: str, made_by: str) -> None:
         self._package = package
         self._path = path
         #: whose tables they are, in words
         self._of = of
+        #: what to do with a file that has not got them yet
+        self._made_by = made_by
 
     def known(self) -> list[tuple[str, Callable[[apsw.Connection], None]]]:
         """Every migration of this version: files `m<number>_<what>.py` with a function `apply`."""
@@ -51,7 +53,7 @@ class Schema:
         done = applied(db)
         missing = [name for name, _ in self.known() if name not in done]
         if missing:
-            raise StoreError(f"The store {path} is not ready (it lacks '{missing[0]}'); `manydesks up` makes it so.")
+            raise StoreError(f"The store {path} is not ready (it lacks '{missing[0]}'); {self._made_by} makes it so.")
 
     def migrate(self, db: apsw.Connection, path: str, now: int) -> list[str]:
         """Bring the file up to this version, each migration in a transaction of its own; the names that were applied.

@@ -25,7 +25,7 @@ from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.migrations import OFFICE
 from manydesks.store.outcome import Rules
 from manydesks.store.respond import RESPONSES
-from manydesks.store.take import NO_FILES, cursors, run_died, run_released, take
+from manydesks.store.take import NO_FILES, cursors, run_died, run_released, take, was_flood
 from manydesks.store.writer import Writer
 
 T = TypeVar("T")
@@ -121,6 +121,10 @@ class Store:
         """
         return await self._do(lambda tx: take(tx, session, found, rules, taken))
 
+    async def was_flood(self, session: str, fence: int) -> bool:
+        """Whether the run of this claim has failed because it sent too many messages."""
+        return await self._do(lambda tx: was_flood(tx, session, fence))
+
     async def run_died(self, session: str, fence: int, failure: Failure, rules: Rules) -> None:
         """The run ended without an answer to some of its messages: each counts an attempt."""
         await self._do(lambda tx: run_died(tx, session, fence, failure, rules))
@@ -131,9 +135,9 @@ class Store:
 
     # questions
 
-    async def answer_question(self, id: str, answer: str, *, by: str) -> dict[str, Any]:
+    async def answer_question(self, id: str, answer: str, *, by: str, own_words: bool = False) -> dict[str, Any]:
         """A person's answer: an option (its value, label or number) or own words; never queued behind the question."""
-        return await self._do(lambda tx: questions.answer(tx, id, answer, by=by))
+        return await self._do(lambda tx: questions.answer(tx, id, answer, by=by, own_words=own_words))
 
     async def open_questions(self, limit: int = 1000) -> list[dict[str, Any]]:
         """Those that wait for a person, oldest first; `waited`: with its `session`, a run that is not stuck."""
@@ -145,6 +149,10 @@ class Store:
         The same is given again until the desk has said that it heard.
         """
         return await self._do(lambda tx: questions.answers(tx, session))
+
+    async def known_messages(self, ids: Sequence[str]) -> set[str]:
+        """Which of these messages are there still; others were pruned, or never were."""
+        return await self._do(lambda tx: files.messages(tx, ids))
 
     async def named_files(self) -> set[str]:
         """The paths of all files that a row names."""

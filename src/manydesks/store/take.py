@@ -30,6 +30,8 @@ on conflict (session, epoch) do update set seq = excluded.seq
 """
 
 
+#: how the reason of a run begins that sent too many messages
+FLOOD = "the run sent more than"
 #: nothing came with it
 NO_FILES: Mapping[str, Taken] = MappingProxyType({})
 
@@ -45,10 +47,13 @@ def take(
     """Apply what was collected from a session's outbound file; the fence of its latest run that has ended (0: none).
 
     `files`: what the office has taken of the files that rows name, by the row's id; they are on the disk already.
+    A run that sends too many messages fails by the first of these, and whatever comes after it is of a claim that is
+    over.
     """
     done = tx.one(CURSOR, (session, found.epoch))
     after = done[0] if done and not found.restored else 0
     applied = False
+    sent: dict[str, int] = {}
     rows: list[Outbound | Ack | Step] = [*found.messages, *found.acks, *found.steps]
     for row in sorted((row for row in rows if row.seq > after), key=lambda row: row.seq):
         if isinstance(row, Step):
@@ -65,6 +70,11 @@ def take(
         elif isinstance(row, Ack):
             applied = True
             _take_ack(tx, run, row, rules)
+        elif _is_flood(tx, run, sent, rules.run_messages):
+            tx.event("output_discarded", session=session, run=run["id"], agent=run["agent"], fence=row.fence,
+                     current=live, what="one message too many", out_id=row.id)  # fmt: skip
+            reason = f"{FLOOD} {rules.run_messages} messages"
+            died(tx, run, Failure(kind=FailureClass.PERMANENT, reason=reason), rules)
         else:
             applied = True
             _take_message(tx, run, row, rules, files.get(row.id, ()))
@@ -75,6 +85,21 @@ def take(
         tx.run("update sessions set continuation = ? where id = ?", (token, session))
     ended = tx.one(LAST_ENDED, (session,))
     return ended[0] if ended else 0
+
+
+def was_flood(tx: OfficeTransaction, session: str, fence: int) -> bool:
+    """Whether the run of this claim has ended by that."""
+    found = tx.one("select reason from runs where session = ? and fence = ?", (session, fence))
+    return found is not None and str(found[0]).startswith(FLOOD)
+
+
+def _is_flood(tx: OfficeTransaction, run: Mapping[str, Any], sent: dict[str, int], most: int) -> bool:
+    """Whether the next message is one too many; `sent` counts for one page what the store has not counted before."""
+    if run["id"] not in sent:
+        before = tx.one("select count(*) from responses where run = ? and outbound is not null", (run["id"],))
+        sent[run["id"]] = before[0] if before else 0
+    sent[run["id"]] += 1
+    return sent[run["id"]] > most
 
 
 def run_died(tx: OfficeTransaction, session: str, fence: int, failure: Failure, rules: Rules) -> None:

@@ -34,8 +34,13 @@ BATCH = 512
 
 log = logging.getLogger(__name__)
 
-#: who waits, on which loop (None: a thread), and for what
-_Entry = tuple["asyncio.Future[Any] | Future[Any]", asyncio.AbstractEventLoop | None, Callable[[Any], Any]]
+#: who waits, on which loop (None: a thread), for what, and who is told the result if nobody waits any more
+_Entry = tuple[
+    "asyncio.Future[Any] | Future[Any]",
+    asyncio.AbstractEventLoop | None,
+    Callable[[Any], Any],
+    Callable[[Any], None] | None,
+]
 #: what became of one operation
 _Outcome = tuple[Any, BaseException | None]
 
@@ -120,19 +125,22 @@ class Writer(Generic[Tx]):
         self._tell(tx)
         return result
 
-    def call(self, operation: Callable[[Tx], T]) -> asyncio.Future[T]:
-        """For coroutines: handed to the writer thread, committed together with what others hand in."""
+    def call(self, operation: Callable[[Tx], T], unwanted: Callable[[T], None] | None = None) -> asyncio.Future[T]:
+        """For coroutines: handed to the writer thread, committed together with what others hand in.
+
+        `unwanted` is given the result if the caller was cancelled when it was too late to leave it.
+        """
         if self._holder is not None:
             self._refuse_holder(in_task=True)
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._hand_in((future, loop, operation))
+        self._hand_in((future, loop, operation, unwanted))
         return future
 
     def submit(self, operation: Callable[[Tx], T]) -> Future[T]:
         """For threads that do something else meanwhile."""
         future: Future[T] = Future()
-        self._hand_in((future, None, operation))
+        self._hand_in((future, None, operation, None))
         return future
 
     @contextlib.contextmanager
@@ -273,7 +281,7 @@ class Writer(Generic[Tx]):
             batch = [entry for entry in batch if _wanted(entry)]
             if batch:
                 with self._turn:
-                    outcomes = self._batch([operation for _, _, operation in batch])
+                    outcomes = self._batch([operation for _, _, operation, _ in batch])
                 _deliver(batch, outcomes)
             if last:
                 return
@@ -378,12 +386,13 @@ def _wanted(entry: _Entry) -> bool:
 
 def _deliver(batch: list[_Entry], outcomes: list[_Outcome]) -> None:
     """Everybody learns what became of their operation; each loop is woken once."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Any, _Outcome]]] = {}
-    for (future, loop, _), outcome in zip(batch, outcomes, strict=True):
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[_Entry, _Outcome]]] = {}
+    for entry, outcome in zip(batch, outcomes, strict=True):
+        loop = entry[1]
         if loop is None:
-            _resolve([(future, outcome)])
+            _resolve([(entry, outcome)])
         else:
-            by_loop.setdefault(loop, []).append((future, outcome))
+            by_loop.setdefault(loop, []).append((entry, outcome))
     for loop, resolved in by_loop.items():
         try:
             loop.call_soon_threadsafe(_resolve, resolved)
@@ -391,10 +400,13 @@ def _deliver(batch: list[_Entry], outcomes: list[_Outcome]) -> None:
             log.info("A caller's loop was closed before its answer", extra={"action": "caller_left"})
 
 
-def _resolve(resolved: list[tuple[Any, _Outcome]]) -> None:
-    for future, (result, error) in resolved:
+def _resolve(resolved: list[tuple[_Entry, _Outcome]]) -> None:
+    for (future, _, _, unwanted), (result, error) in resolved:
         if future.done():
-            continue  # its caller was cancelled; what was done stays done
+            # its caller was cancelled; what was done stays done
+            if unwanted is not None and error is None:
+                unwanted(result)
+            continue
         if error is not None:
             future.set_exception(error)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,12 +20,22 @@ T = TypeVar("T")
 
 
 class OfficeProcess:
-    """`manydesks up` on a home. Its output goes to `logs/host.log` there."""
+    """`manydesks up` on a home. Its output goes to `logs/host.log` there.
 
-    def __init__(self, home: Path, environ: Mapping[str, str] | None = None) -> None:
+    `command` is what to run in the place of `manydesks`, such as a script that changes something and goes on as it.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        environ: Mapping[str, str] | None = None,
+        *,
+        command: Sequence[str] = (sys.executable, "-m", "manydesks"),
+    ) -> None:
         self.home = Home(home)
         self.door = Door(self.home)
         self._environ = dict(environ) if environ is not None else None
+        self._command = tuple(command)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -36,7 +46,7 @@ class OfficeProcess:
     def start(self) -> None:
         """Return when the office answers."""
         self.home.prepare()
-        command = [sys.executable, "-m", "manydesks", "--home", str(self.home.path), "up"]
+        command = [*self._command, "--home", str(self.home.path), "up"]
         with (self.home.logs / "host.log").open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environ, start_new_session=True

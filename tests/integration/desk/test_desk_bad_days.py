@@ -41,6 +41,36 @@ def test_a_runner_that_crashes_says_why(make_bench: Make) -> None:
     assert "The runner of agent 'amy' died" in log.read_text()
 
 
+@pytest.mark.parametrize("name", ["outbound.db", "outbound.db-journal", "outbound.db-wal", "outbox"])
+def test_a_desk_cannot_stop_its_session_by_a_folder_in_the_place_of_a_file(make_bench: Make, name: str) -> None:
+    bench = make_bench()
+    assert said(bench.ask("!say before")) == ["before"]
+    for number in range(3):
+        path = bench.session / "out" / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+        if name == "outbox":
+            path.symlink_to("/etc")
+        else:
+            (path / "x").mkdir(parents=True)
+        assert said(bench.ask(f"!say {number}")) == [str(number)]
+    bench.unmoved()
+
+
+def test_a_desk_s_log_says_what_is_of_which_run(make_bench: Make) -> None:
+    bench = make_bench(office__log_level="error")
+    for text in ("one", "two"):
+        bench.ask(f"!say {text}")
+    reader = bench.office.door.reader()
+    runs = [event["run"] for event in reader.events(0, 10_000, kinds=["chain_step_start"]) if event["agent"] == "amy"]
+    reader.close()
+    log = bench.office.home.logs / "desks" / f"{bench.session.name}.log"
+    bench.until(lambda: log.read_text().count(" ends\n") == 2)
+    said = [line.split(": ", 1)[1].split(":")[0] for line in log.read_text().splitlines()]
+    assert said == [f"run {run} {what}" for run in runs for what in ("begins", "ends")]
+
+
 def test_a_stopped_runner_is_hung(make_bench: Make) -> None:
     bench = make_bench(runner__heartbeat_seconds=10, retry__max_attempts=1)
     sent = bench.begin("!hang")

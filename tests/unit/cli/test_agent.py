@@ -87,6 +87,11 @@ class TestRemove:
         assert run("agent", "remove", "coder", "--yes").stdout == "Agent coder removed.\n"
         assert door.asked == [("agent_remove", {"id": "coder"})]
 
+    def test_what_it_made_stays_and_is_said(self, run, home):
+        home.workspace("coder").mkdir(parents=True)
+        said = run("agent", "remove", "coder", "--yes").stdout
+        assert said == f"Agent coder removed. Its workspace stays: {home.path}/workspaces/coder\n"
+
     def test_without_a_terminal_yes_is_needed(self, run, door):
         result = run("agent", "remove", "coder", input="y\n")
         assert (result.exit_code, door.asked) == (2, [])

@@ -138,3 +138,12 @@ def test_notes_and_errors_go_to_stderr():
     Output(out, err, json=True).error("one.", "two.")
     assert out.getvalue() == ""
     assert err.getvalue() == 'manydesks: so it is\n{"error": "one. two."}\n'
+
+
+def test_one_long_cell_does_not_widen_every_row_where_there_is_no_terminal():
+    columns = (Column("id"), Column("reason", flexible=True), Column("text", flexible=True))
+    rows = [("a", "short", "x"), ("b", "long " * 60, "y")]
+    head, short, long = printed(False, lambda out: out.table(columns, rows)).splitlines()
+    assert len(head) < 60
+    assert len(short) < 60
+    assert long == f"b   {('long ' * 60).strip()}  y"  # nothing is cut: a program may look for it

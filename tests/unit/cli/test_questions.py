@@ -43,7 +43,7 @@ def test_answer(run, door, monkeypatch):
     door.answers["answer"] = answered
     result = run("answer", "question_a", "2")
     assert (result.exit_code, result.stdout) == (0, "question_a is answered (no); coder is told.\n")
-    assert door.asked == [("answer", {"id": "question_a", "answer": "2", "by": "ada"})]
+    assert door.asked == [("answer", {"id": "question_a", "answer": "2", "by": "ada", "own_words": False})]
     door.answers["answer"] = {**answered, "selectedOption": None}
     assert run("answer", "question_a", "-", input="own words\n").stdout == "question_a is answered; coder is told.\n"
     assert door.asked[-1][1]["answer"] == "own words"

@@ -190,6 +190,20 @@ def test_show(run, reader, shown):
     assert json.loads(run("queue", "show", "m2", "--json").stdout) == reader.shown
 
 
+def test_show_what_came_with_it_and_what_answered_it(run, reader, shown, response, home):
+    file = {"name": "plan.pdf", "bytes": 5, "sha256": "ab", "path": "files/ab/plan.pdf"}
+    other = {"messageId": "m1", "traceId": "t", "response": {**response(text=""), "files": [file]}}
+    run_ = {"attempt": 1, "outcome": "completed", "reason": None, "durationMs": 1500, "message": "m1", "messages": 2}
+    reader.shown = {**shown, "responses": [], "files": [file], "answeredWith": other, "runs": [run_]}
+    lines = run("queue", "show", "m2").stdout.splitlines()
+    assert "file     plan.pdf (5 bytes): files/ab/plan.pdf" in lines
+    assert "run 1    completed  1.5 s  together with 1 other message" in lines
+    assert lines[-2:] == [
+        "answered together with m1, by answer r1:",
+        f"[file] plan.pdf (5 bytes): {home.path}/files/ab/plan.pdf",
+    ]
+
+
 def test_show_the_next_and_a_held_one(run, reader, shown):
     reader.shown = {**shown, "status": "pending", "responses": []}
     assert "lane     next in its lane" in run("queue", "show", "m").stdout

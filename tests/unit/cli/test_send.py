@@ -292,7 +292,7 @@ class TestWaiting:
 
     def test_an_erased_answer(self, run, shows, message, response):
         shows([message(responses=[response(text=None)])])
-        assert run("send", "x", "--wait").stdout == "\n"
+        assert run("send", "x", "--wait").stdout == "(erased)\n"
 
     def test_json_is_one_value(self, run, shows, message, response):
         shows([message(status="pending")], [message(responses=[response(text="hi \x1b[1m\x9b")])])
@@ -304,8 +304,12 @@ class TestWaiting:
             "id": "r1",
             "messageId": "console_aaaaaaaa",
             "agent": "coder",
+            "operation": "message",
             "text": "hi \x1b[1m\x9b",
+            "files": [],
+            "questionId": None,
             "status": "acked",
+            "answeredWith": None,
         }
         assert json.loads(result.stdout) == {
             "messageId": "console_aaaaaaaa",
@@ -330,6 +334,53 @@ class TestWaiting:
         result = run("send", "x", "--wait", "--json", "--timeout", "1")
         assert (result.exit_code, json.loads(result.stdout)["status"]) == (code, status)
         assert json.loads(result.stderr.splitlines()[-1])["error"]
+
+
+FILE = {"name": "plan.pdf", "bytes": 2_000_000, "sha256": "ab", "path": "files/ab/plan.pdf"}
+
+
+class TestWhatCameBack:
+    """Whatever an agent sent is seen: files, questions, and an answer that was written for another message too."""
+
+    def test_a_file_has_a_line_with_its_path(self, run, shows, message, response, home):
+        shows([message(responses=[{**response(text=""), "files": [FILE]}])])
+        assert run("send", "x", "--wait").stdout == f"[file] plan.pdf (2.0 MB): {home.path}/files/ab/plan.pdf\n"
+        (told,) = json.loads(run("send", "x", "--wait", "--json").stdout)["responses"]
+        assert told["files"] == [FILE]
+
+    def test_a_question_says_how_to_answer_it(self, run, shows, message, response):
+        asked = {**response(text="Deploy?"), "operation": "ask_question", "questionId": "question_a"}
+        shows([message(responses=[asked])])
+        expected = "[question] Deploy?\n(to answer: manydesks answer question_a …)\n"
+        assert run("send", "x", "--wait").stdout == expected
+
+    def test_an_answer_to_another_message_that_covers_this_one(self, run, shows, message, response):
+        def other(status):
+            return {"messageId": "console_first", "traceId": "t", "response": response(text="Both.", status=status)}
+
+        shows([message(answeredWith=other("pending"))], [message(answeredWith=other("acked"))])
+        result = run("send", "x", "--wait")
+        assert (result.exit_code, result.stdout) == (0, "Both.\n")
+        assert result.stderr == "manydesks: console_aaaaaaaa was answered together with console_first.\n"
+        shows([message(answeredWith=other("acked"))])
+        (told,) = json.loads(run("send", "x", "--wait", "--json").stdout)["responses"]
+        assert (told["text"], told["answeredWith"]) == ("Both.", "console_first")
+
+
+class TestFiles:
+    def test_they_are_copied_before_the_office_is_asked(self, run, door, home, tmp_path):
+        (tmp_path / "plan.txt").write_text("plan")
+        assert run("send", "read it", "--file", str(tmp_path / "plan.txt")).exit_code == 0
+        (file,) = door.asked[0][1]["files"]
+        assert (file["name"], file["bytes"]) == ("plan.txt", 4)
+        assert (home.path / file["path"]).read_text() == "plan"
+
+    def test_what_cannot_be_taken_sends_nothing(self, run, door, tmp_path):
+        result = run("send", "x", "--file", str(tmp_path / "none"))
+        assert (result.exit_code, door.asked) == (2, [])
+        assert "cannot be read" in result.stderr
+        many = [part for _ in range(11) for part in ("--file", "f")]
+        assert "at most 10 go with one message" in run("send", "x", *many).stderr
 
 
 ON_A_TERMINAL = """

@@ -135,3 +135,27 @@ def test_on_a_terminal_lines_are_cut_before_they_are_painted(message, monkeypatc
             line = _line(branches, node, out)
             assert width(click.unstyle(line)) <= columns
             assert line.count("\x1b[31m") == line.count("\x1b[0m")
+
+
+def test_a_run_that_was_shared_shows_its_cost_once_and_points_to_the_answer(run, reader, message, response):
+    used = {"id": "r", "attempt": 1, "outcome": "completed", "reason": None, "durationMs": 5, "inputTokens": 7,
+            "outputTokens": 8, "costUsd": 0.5, "tools": [], "message": "m1", "messages": 2}  # fmt: skip
+    file = {"name": "plan.pdf", "bytes": 5, "sha256": "ab", "path": "files/ab/plan.pdf"}
+    answer = {**response(text="Both."), "files": [file]}
+    other = {"messageId": "m1", "traceId": "t", "response": answer}
+    one, two = message("m1", runs=[used], responses=[answer]), message("m2", runs=[used], answeredWith=other)
+    reader.traces = [{"traceId": "t", "messages": [one, two]}]
+    shown = run("trace", "t").stdout
+    assert shown.count("$0.5") == 2  # the run's, and the sum
+    assert "for 1 other message too" in shown
+    assert "together with m1, which shows what it used" in shown
+    assert shown.splitlines()[0].startswith("t: 2 messages, 1 agent, 1 run, 15 tokens")
+    (covered,) = (line for line in shown.splitlines() if "answered together with m1" in line)
+    assert "“Both.”" in covered
+    assert "[file] plan.pdf (5 bytes): " in covered
+
+
+def test_a_question_keeps_its_id(run, reader, message, response):
+    asked = {**response(text="Deploy?\n  1. yes"), "operation": "ask_question", "questionId": "question_a"}
+    reader.traces = [{"traceId": "t", "messages": [message(responses=[asked])]}]
+    assert "“[question] Deploy?” …  (to answer: manydesks answer question_a …)" in run("trace", "t").stdout

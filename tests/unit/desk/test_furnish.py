@@ -17,6 +17,7 @@ from manydesks.desk.sandboxes.base import Descriptor as SandboxDescriptor
 from manydesks.desk.sandboxes.base import Health as SandboxHealth
 from manydesks.domain.errors import BadInput
 from manydesks.runner.providers.base import Descriptor, Endpoint, Health
+from manydesks.runner.providers.registry import Providers as Registry
 from manydesks.runner.providers.rehearsal import Rehearsal
 from manydesks.settings.home import Home
 from manydesks.settings.model import SandboxSettings, Settings
@@ -198,6 +199,24 @@ def test_an_agents_options_go_over_the_settings() -> None:
     assert checked_options(provider("program"), {"depth": 2}, settings) == {"depth": 2}
     with pytest.raises(BadInput, match="has no option 'width'; it has depth, mounts"):
         checked_options(provider("program"), {"width": 2}, settings)
+
+
+def test_values_that_are_not_allowed() -> None:
+    known = Registry()
+    for name, own, why in (
+        ("rehearsal", {"recording": "/etc/passwd"}, "'recording' must be the path of a file in the agent's workspace"),
+        ("claude", {"retries": 99}, "option 'retries' of claude must be a whole number from 0 to 10"),
+        ("claude", {"upstream": 7}, "The option 'upstream' of 'claude' must be a text"),
+        ("claude", {"mounts": "~/docs"}, "The option 'mounts' is a list of paths"),
+        ("anthropic", {"max_tokens": 0}, "the option 'max_tokens' must be a whole number from 1"),
+        ("openai", {"api": "telepathy"}, 'the option \'api\' must be "chat" or "responses"'),
+    ):
+        with pytest.raises(BadInput, match=why):
+            checked_options(known.get(name), own, Settings())
+        with pytest.raises(BadInput, match=why):
+            checked_options(known.get(name), {}, Settings(providers={name: own}))
+    # that a program is not there is no fault of its options
+    assert checked_options(known.get("claude"), {"program": "/nowhere"}, Settings()) == {"program": "/nowhere"}
 
 
 def test_the_way_to_a_model_is_taken_out_of_the_options() -> None:

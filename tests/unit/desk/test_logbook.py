@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
 import pytest
 
-from manydesks.desk.logbook import KEPT, LINE_BYTES, Logbook
+from manydesks.desk.logbook import KEPT, LINE_BYTES, Logbook, sweep
 
 SECRETS = {"key": "sk-secret-1234"}
 
@@ -62,3 +63,18 @@ def test_it_is_the_owners_alone(book: Logbook) -> None:
     book.write(b"hello\n")
     assert stat.S_IMODE(book.path.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(book.path.stat().st_mode) == 0o600
+
+
+def test_where_a_run_begins_is_nobody_s_last_word(book: Logbook) -> None:
+    book.write(b"it hurts\n2026-01-01 10:00:00,000 INFO manydesks.runner.runs: run run_1 ends\n")
+    assert book.last == "it hurts"
+
+
+def test_logs_that_nobody_writes_to_any_more_go(book: Logbook) -> None:
+    assert sweep(book.path.parent, 10**15) == 0
+    book.write(b"old\n")
+    other = Logbook(book.path.with_name("session_2.log"), lambda: SECRETS)
+    other.write(b"young\n")
+    os.utime(book.path, (1_000, 1_000))
+    assert sweep(book.path.parent, 2_000_000) == 1
+    assert (book.path.exists(), other.path.exists()) == (False, True)

@@ -59,8 +59,19 @@ class Session:
     def refusal(self) -> str:
         with pytest.raises(MailboxRefused) as caught:
             self.host.collect(None, 0)
-        assert list((self.folder / "host").iterdir()) == []
+        assert [path.name for path in (self.folder / "host").iterdir() if path.name != "refused"] == []
         return str(caught.value)
+
+
+def deep(top: Path, levels: int) -> None:
+    top.mkdir()
+    handle = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(levels):
+        os.mkdir("below", dir_fd=handle)
+        inner = os.open("below", os.O_RDONLY | os.O_DIRECTORY, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    os.close(handle)
 
 
 @pytest.fixture
@@ -365,3 +376,61 @@ def test_a_refused_file_is_set_aside_for_a_new_epoch(session: Session) -> None:
     collected = session.host.collect(None, 0)
     assert collected is not None
     assert collected.messages == ()
+
+
+def test_what_was_set_aside_never_stands_in_the_way(session: Session) -> None:
+    for _ in range(3):
+        session.file.unlink()
+        (session.file / "x").mkdir(parents=True)
+        assert "not a regular file" in session.refusal()
+        session.host.set_aside()
+        session.desk.open()
+        assert session.host.collect(None, 0) is not None
+
+
+@pytest.mark.parametrize("name", hostile.BESIDE)
+def test_a_folder_beside_the_file_is_set_aside_too(session: Session, name: str) -> None:
+    for present in (True, False):
+        if not present:
+            session.file.unlink()
+        (session.out / name).unlink(missing_ok=True)
+        (session.out / name / "x").mkdir(parents=True)
+        session.refusal()
+        session.host.set_aside()
+        session.desk.open()
+        assert session.host.collect(None, 0) is not None
+
+
+def test_a_folder_that_is_deep_or_closed_is_set_aside_and_later_removed(session: Session) -> None:
+    session.file.unlink()
+    deep(session.file, 1_500)
+    session.file.chmod(0)
+    session.host.set_aside()
+    assert (session.folder / "host" / "refused" / "outbound.db").is_dir()
+    session.desk.open()
+    session.host.set_aside()
+    assert (session.folder / "host" / "refused" / "outbound.db").is_file()
+    assert [path.name for path in (session.folder / "host").iterdir()] == ["refused"]
+
+
+def test_an_outbox_that_is_no_folder_is_made_anew(session: Session) -> None:
+    for _ in range(2):
+        (session.out / "outbox").rmdir()
+        (session.out / "outbox").symlink_to("/tmp")
+        session.host.prepare()
+        assert (session.out / "outbox").is_dir()
+        assert not (session.out / "outbox").is_symlink()
+
+
+def test_a_heartbeat_that_leads_in_a_circle_beats(session: Session) -> None:
+    (session.out / "heartbeat").symlink_to("heartbeat")
+    os.utime(session.out / "heartbeat", (1, 1), follow_symlinks=False)
+    session.desk.heartbeat()
+    assert (session.host.last_heartbeat() or 0) > 1_000_000
+
+
+def test_a_damaged_file_is_moved_past_what_lies_in_its_way(session: Session) -> None:
+    (session.out / "damaged-outbound.db" / "x").mkdir(parents=True)
+    session.file.write_bytes(b"no database at all, whatever its name says " * 50)
+    session.desk.open()
+    assert session.host.collect(None, 0) is not None

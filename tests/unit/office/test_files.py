@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from manydesks.domain.attachment import MAX_FILES, Attachment, NotTaken
+from manydesks.domain.attachment import MAX_FILE_BYTES, MAX_FILES, Attachment, NotTaken
+from manydesks.domain.envelope import Incoming
+from manydesks.domain.errors import BadInput
 from manydesks.domain.mail import Collected, Content, Outbound
-from manydesks.office.files import SWEEP_MS, clear, receive, sweep
+from manydesks.office.files import SWEEP_MS, clear, keep_file, kept_files, receive, sweep
 from manydesks.settings.home import Home
 from manydesks.store.store import Store
 from manydesks.testing.clock import ManualClock
@@ -92,3 +94,48 @@ async def test_what_no_row_names_is_swept_when_it_is_old(home: Home, store: Stor
     assert await sweep(store, home, clock) == 2
     assert sorted(path.name for path in home.files.iterdir()) == ["named", "young"]
     assert await sweep(store, home, clock) == 0
+
+
+async def test_copies_in_inboxes_go_with_their_message(home: Home, store: Store) -> None:
+    clock = ManualClock()
+    inbox = home.session("ada", "session_1") / "in" / "inbox"
+    for name in ("console_gone", "console_here"):
+        (inbox / name).mkdir(parents=True)
+        os.utime(inbox / name, (1, 1))
+
+    await store.add_agent(id="ada", name=None, provider="rehearsal", model=None, sandbox=None, options=None)
+    file = Attachment(name="a", bytes=1, sha256="ab" * 32, path="files/named/a")
+    came = Incoming(source="console", key="console_here", text="x", channel="c", platform_id="p", files=(file,))
+    await store.accept(came, default_agent="ada", message_bytes=100)
+    assert await sweep(store, home, clock) == 1
+    assert [path.name for path in inbox.iterdir()] == ["console_here"]
+
+
+def test_a_persons_file_is_kept_and_known_again(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "plan.txt").write_text("plan")
+    kept = keep_file(str(tmp_path / "plan.txt"), home.files)
+    assert (home.path / kept.path).read_text() == "plan"
+    assert kept_files([kept.as_json()], home) == (kept,)
+
+
+def test_what_is_no_file_of_a_person(home: Home, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "a\nb").write_text("x")
+    with (tmp_path / "huge").open("wb") as huge:
+        huge.truncate(MAX_FILE_BYTES + 1)
+    for name, why in (("pipe", "not a regular"), ("a\nb", "a name"), ("huge", "at most"), ("no", "cannot be read")):
+        with pytest.raises(BadInput, match=why):
+            keep_file(str(tmp_path / name), home.files)
+    assert list(home.files.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"path": "secrets.toml"}, {"path": "files/../secrets.toml"}, {"name": "../x"}, {"bytes": 5}, {"sha256": "x"},
+     {"sha256": "ab" * 32}, {"name": None}],
+)  # fmt: skip
+def test_another_process_cannot_name_what_was_not_kept(home: Home, tmp_path: Path, change: dict[str, object]) -> None:
+    (tmp_path / "plan.txt").write_text("plan")
+    kept = keep_file(str(tmp_path / "plan.txt"), home.files)
+    with pytest.raises(BadInput):
+        kept_files([{**kept.as_json(), **change}], home)

@@ -1,19 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from manydesks.domain.mail import Collected, Step
 from manydesks.domain.stuck import Fine, Interrupt, Kill, Patience
-from manydesks.office.watch import Watch
+from manydesks.office.watch import TOOL_MS, Watch
 from manydesks.testing.clock import ManualClock
 
 PATIENCE = Patience(run_ms=100_000, silence_ms=10_000, heartbeat_ms=60_000)
 
 
 class Run:
-    def __init__(self) -> None:
+    def __init__(self, patience: Patience = PATIENCE) -> None:
         self.clock = ManualClock()
-        self.watch = Watch("run_1", PATIENCE, self.clock, same_calls=3)
+        self.watch = Watch("run_1", patience, self.clock, same_calls=3)
         self._seq = 1
 
     def step(self, type: str, run: str = "run_1", **data: Any) -> None:
@@ -68,9 +71,19 @@ def test_a_tool_that_has_answered_gives_no_more_time() -> None:
 
 def test_nobody_may_ask_for_a_year() -> None:
     run = Run()
-    for arguments in ({"timeout": 10**15}, {"timeout": "soon"}, {"timeout": True}, {"timeout": -1}, "no", None):
+    for arguments in ({"timeout": "soon"}, {"timeout": True}, {"timeout": -1}, "no", None):
         run.step("tool_call", id=str(arguments), tool="Bash", arguments=arguments)
     run.clock.advance(10_002)
+    assert isinstance(run.verdict(), Interrupt)
+
+
+@pytest.mark.parametrize("arguments", [{"timeout": 10**400}, {"timeout": float("inf")}, {"timeout_seconds": 90_000}])
+def test_who_asks_for_a_year_gets_six_hours(arguments: dict[str, object]) -> None:
+    run = Run(replace(PATIENCE, run_ms=2 * TOOL_MS))
+    run.step("tool_call", id="1", tool="Bash", arguments=arguments)
+    run.clock.advance(TOOL_MS)
+    assert run.verdict() == Fine()
+    run.clock.advance(10_001)
     assert isinstance(run.verdict(), Interrupt)
 
 

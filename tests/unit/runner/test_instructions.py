@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from manydesks.runner.instructions import MAX_ALL, MAX_FILE, Instructions, instructions
 
 
@@ -83,3 +85,54 @@ def test_what_is_no_file_of_the_workspace_is_left_out(tmp_path: Path) -> None:
 def test_bytes_that_are_no_text_are_shown_as_such(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_bytes(b"a\xff\0b")
     assert "a\ufffd\ufffdb" in told(tmp_path).text
+
+
+def test_a_link_within_the_workspace_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "manual.md").write_text("Write tests.")
+    (tmp_path / "AGENTS.md").symlink_to("docs/manual.md")
+    (tmp_path / "skills").symlink_to("docs")
+    text = told(tmp_path).text
+    assert "# How you work (AGENTS.md)\n\nWrite tests." in text
+    assert "- `skills/manual.md`: Write tests." in text
+
+
+def test_not_even_the_names_of_a_folder_outside_are_told(tmp_path: Path) -> None:
+    workspace, outside = tmp_path / "workspace", tmp_path / "outside"
+    workspace.mkdir()
+    outside.mkdir()
+    (outside / "id_rsa").write_text("SECRET")
+    (outside / "skill.md").write_text("SECRET")
+    (workspace / "memory").symlink_to(outside)
+    (workspace / "skills").symlink_to(outside)
+    assert told(workspace) == told(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("swapped", ["folder", "file"])
+def test_a_link_that_is_put_there_after_the_look_is_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swapped: str
+) -> None:
+    """The look at where a path leads and the opening are two moments; the swap happens between them."""
+    workspace, outside = tmp_path / "workspace", tmp_path / "outside"
+    (workspace / "memory").mkdir(parents=True)
+    outside.mkdir()
+    for folder, text in ((workspace / "memory", "Ada likes tea."), (outside, "SECRET")):
+        (folder / "MEMORY.md").write_text(text)
+    assert "Ada likes tea." in told(workspace).text
+    resolve = Path.resolve
+
+    def look(path: Path, strict: bool = False) -> Path:
+        real = resolve(path, strict)
+        if path.name == "MEMORY.md":
+            if swapped == "folder":
+                (workspace / "memory").rename(workspace / "before")
+                (workspace / "memory").symlink_to(outside)
+            else:
+                path.unlink()
+                path.symlink_to(outside / "MEMORY.md")
+        return real
+
+    monkeypatch.setattr(Path, "resolve", look)
+    text = told(workspace).text
+    assert "SECRET" not in text
+    assert "Ada likes tea." not in text

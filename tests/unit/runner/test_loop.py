@@ -11,11 +11,13 @@ import pytest
 from manydesks.domain.clock import SystemClock
 from manydesks.domain.errors import MailboxError, RunnerCrashed
 from manydesks.domain.mail import Ack, Collected, Inbound, Written
+from manydesks.mailbox import outbox
 from manydesks.mailbox.desk import DeskMailbox
 from manydesks.mailbox.host import HostMailbox
 from manydesks.runner.loop import Runner
 from manydesks.runner.providers.base import Answer, Failed, Provider, Step, Text, ToolCall, ToolResult, Turn, Usage
 from manydesks.runner.providers.rehearsal import Rehearsal
+from manydesks.runner.tools.base import Means
 from manydesks.testing.clock import ManualClock
 from manydesks.testing.mailbox import MemoryMailbox
 
@@ -208,16 +210,50 @@ async def test_half_characters_of_a_provider_do_not_stop_its_answer() -> None:
     assert collected.steps[0].data == {"text": "a?"}
 
 
-async def test_an_answer_that_no_row_takes_fails_for_good_and_says_why() -> None:
-    async def huge(batch: Turn) -> AsyncIterator[Step]:
-        yield Answer(text="x" * (1 << 20), answers=("m1",))
-        raise AssertionError("a turn that has ended is not asked for more")
+@pytest.mark.parametrize("letter", ["x", "\0", "\U0001f600", '"'])
+async def test_an_answer_that_no_row_takes_is_cut_and_goes_along_as_a_file(tmp_path: Path, letter: str) -> None:
+    whole = letter * (1 << 20)
 
-    office = Office(Scripted(huge))
+    async def huge(batch: Turn) -> AsyncIterator[Step]:
+        yield Answer(text=whole, answers=("m1",))
+
+    (tmp_path / "out" / "outbox").mkdir(parents=True)
+    (tmp_path / "files").mkdir()
+    office = Office(Scripted(huge), means=Means(workspace=tmp_path, outbox=tmp_path / "out" / "outbox"))
     office.put(message("m1"))
     collected = await drive(office, 1)
-    assert statuses(collected.acks) == [("m1", "failed", "permanent")]
-    assert "larger than 1048576 bytes" in (collected.acks[0].reason or "")
+    assert statuses(collected.acks) == [("m1", "completed", None)]
+    (row,) = collected.messages
+    assert row.content["text"].startswith(whole[:100_000])
+    assert row.content["text"].endswith(
+        "(The answer has 1048576 characters, too many for a message: all of it is in answer.txt.)"
+    )
+    assert row.content["files"] == ["answer.txt"]
+    taken = outbox.collect(tmp_path, row.id, "answer.txt", tmp_path / "files")
+    assert (tmp_path / taken.path).read_text() == whole
+
+
+async def test_a_long_answer_that_fits_is_said_whole(tmp_path: Path) -> None:
+    async def long(batch: Turn) -> AsyncIterator[Step]:
+        yield Answer(text="x" * 1_000_000, answers=("m1",))
+
+    office = Office(Scripted(long), means=Means(outbox=tmp_path))
+    office.put(message("m1"))
+    (row,) = (await drive(office, 1)).messages
+    assert row.content == {"text": "x" * 1_000_000, "files": []}
+
+
+async def test_an_answer_that_cannot_be_kept_whole_says_so(tmp_path: Path) -> None:
+    async def huge(batch: Turn) -> AsyncIterator[Step]:
+        yield Answer(text="x" * (1 << 20), answers=("m1",))
+
+    for folder, why in ((None, "this desk sends no files"), (tmp_path / "gone", "its folder cannot be opened")):
+        office = Office(Scripted(huge), means=Means(outbox=folder))
+        office.put(message("m1"))
+        collected = await drive(office, 1)
+        assert statuses(collected.acks) == [("m1", "completed", None)]
+        assert f"the rest could not be kept: {why}" in collected.messages[0].content["text"]
+        assert collected.messages[0].content["files"] == []
 
 
 async def test_a_step_that_is_too_large_is_cut_and_the_turn_goes_on() -> None:

@@ -42,6 +42,17 @@ def run(*words: str, text: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([*COMMAND, *words], input=text, capture_output=True, timeout=60, check=False)
 
 
+@pytest.mark.parametrize("word", ["--help", "-h"])
+def test_it_says_what_it_is_for(word: str) -> None:
+    done = run(word)
+    assert (done.returncode, done.stdout.decode(), done.stderr) == (0, f"{USAGE}\n", b"")
+
+
+def test_a_word_that_is_no_option_is_no_folder_either() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stderr.decode()) == (2, f"{USAGE}\n")
+
+
 @pytest.mark.parametrize("words", [(), ("a", "b"), (REPAIR,), (REPAIR, "a", "b")])
 def test_it_is_not_for_people(words: tuple[str, ...]) -> None:
     done = run(*words)
@@ -89,3 +100,12 @@ def test_it_mends_its_file_and_leaves(mailbox: HostMailbox) -> None:
     assert run(REPAIR, str(mailbox.folder / "in")).returncode == 0
     found = mailbox.collect(None, 0)
     assert found is not None
+
+
+def test_what_a_program_can_boot_without_is_not_imported_before_it() -> None:
+    code = (
+        "import sys, manydesks.runner.main, manydesks.runner.toolserver, manydesks.runner.providers.claude\n"
+        "print([name for name in ('sqlite3', 'h11', 'manydesks.runner.loop') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

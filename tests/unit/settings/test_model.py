@@ -10,11 +10,19 @@ def test_the_defaults() -> None:
     assert Settings().model_dump() == {
         "office": {"default_agent": "assistant", "durability": "power", "log_level": "info"},
         "retry": {"base_seconds": 5.0, "max_attempts": 5, "jitter": 0.1},
-        "limits": {"message_bytes": 262144, "hops": 12, "trace_messages": 64, "pair_per_minute": 20, "same_calls": 8},
+        "limits": {
+            "message_bytes": 262144,
+            "hops": 12,
+            "trace_messages": 64,
+            "pair_per_minute": 20,
+            "run_messages": 200,
+            "same_calls": 8,
+        },
         "dispatch": {"batch": 10, "desks": 64},
         "runner": {
             "run_seconds": 3600,
             "idle_seconds": 1800,
+            "warm": 16,
             "silence_seconds": 900,
             "heartbeat_seconds": 60,
             "stop_seconds": 10,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manydesks.domain.errors import SettingsError
+from manydesks.domain.errors import BadInput, SettingsError
 from manydesks.settings.home import Home
 from manydesks.settings.secrets import Secrets, load_secrets, mask, set_secret
 
@@ -93,7 +93,7 @@ def test_a_broken_file_is_reported_without_a_value_and_left_as_it_is(home: Home,
     ],
 )
 def test_a_wrong_secret_is_refused_without_its_value(home: Home, name: str, value: str, told: str) -> None:
-    with pytest.raises(SettingsError, match=told) as caught:
+    with pytest.raises(BadInput, match=told) as caught:
         set_secret(home, name, value)
     assert "hush" not in str(caught.value)
     assert not home.secrets_file.exists()

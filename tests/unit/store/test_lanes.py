@@ -114,7 +114,7 @@ def test_the_table_itself_refuses_a_second_claim_of_a_lane(bench: Bench) -> None
     bench.add()
     fence, _ = bench.claimed()
     with pytest.raises(apsw.ConstraintError):
-        bench.do(lambda tx: tx.run("insert into claims values (?, 'l', 'w', 0, 'b')", (fence + 1,)))
+        bench.do(lambda tx: tx.run("insert into claims values (?, 'l', 'w', 0, 'b', 1)", (fence + 1,)))
 
 
 def test_fences_are_never_given_twice(bench: Bench) -> None:

@@ -54,7 +54,7 @@ async def test_it_is_shown_and_waits(office: Any) -> None:
 
 @pytest.mark.parametrize(
     ("said", "selected", "text"),
-    [("yes", "yes", "yes"), ("NO", "no", "no"), ("2", "no", "no"), ("3", None, "3"), ("not today", None, "not today")],
+    [("yes", "yes", "yes"), ("NO", "no", "no"), ("2", "no", "no"), ("not today", None, "not today")],
 )
 async def test_an_answer_is_for_the_tool_that_waits(office: Any, said: str, selected: Any, text: str) -> None:
     _, claimed, desk, id = await asked(office)
@@ -69,6 +69,15 @@ async def test_an_answer_is_for_the_tool_that_waits(office: Any, said: str, sele
     )  # fmt: skip
     await system(desk, "question_heard", questionId="question_1").take()
     assert await office.store.answers(claimed.session) == []
+
+
+async def test_a_number_that_no_option_has_is_refused_unless_it_is_meant(office: Any) -> None:
+    _, _, _, id = await asked(office)
+    for said in ("3", "0", " 12 "):
+        with pytest.raises(BadInput, match="only 1 to 2; --text sends it as text"):
+            await office.store.answer_question(id, said, by="kim")
+    answered = await office.store.answer_question(id, "2", by="kim", own_words=True)
+    assert (answered["selectedOption"], answered["text"]) == (None, "2")
 
 
 async def test_it_is_answered_once(office: Any) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import apsw
 import pytest
 
-from manydesks.domain.errors import StoreError, StoreTooNew
+from manydesks.domain.attachment import Attachment
+from manydesks.domain.errors import BadInput, StoreError, StoreTooNew
 from manydesks.store.database import open_reader, open_writer
 from manydesks.store.deliver import Delivery
 from manydesks.store.reader import Reader
@@ -56,6 +57,7 @@ async def test_a_message_with_its_runs_tools_and_responses(office: Any, reader: 
         {
             "id": claimed.run, "attempt": 1, "outcome": "completed", "reason": None,
             "startedAt": clock.now() - 1_000, "durationMs": 1_000, "inputTokens": 3, "outputTokens": 4, "costUsd": 0.5,
+            "message": message, "messages": 1,
             "tools": [{"tool": "look", "ok": True, "durationMs": 7}],
         }
     ]  # fmt: skip
@@ -180,3 +182,61 @@ async def test_counts_of_one_agent(office: Any, reader: Any) -> None:
         "pending": 1, "processing": 0, "held": 0, "completed": 0, "cancelled": 0, "dead": 0,
     }  # fmt: skip
     assert not any(reader.queue_status("nobody").values())
+
+
+async def test_a_message_that_was_answered_with_another_points_there(office: Any, reader: Any) -> None:
+    first, second = await office.sent("one"), await office.sent("two")
+    claimed, desk = await office.begin()
+    assert len(claimed.messages) == 2
+    await desk.step("usage", input=3, output=4).say("both", to=first).ack(first).ack(second).take()
+    one, two = reader.message(first), reader.message(second)
+    assert (one["answeredWith"], two["responses"]) == (None, [])
+    assert two["answeredWith"]["messageId"] == first
+    assert two["answeredWith"]["traceId"] == one["traceId"]
+    assert two["answeredWith"]["response"] == one["responses"][0]
+    (run,) = two["runs"]
+    assert (run["message"], run["messages"]) == (first, 2)
+
+
+async def test_what_came_with_a_message_and_what_may_be_commanded(office: Any, reader: Any) -> None:
+    file = Attachment(name="a", bytes=1, sha256="ab" * 32, path="files/x/a")
+    message = await office.sent("/compact", files=(file,), commands=True)
+    assert reader.message(message)["files"] == [file.as_json()]
+    (work,) = (await office.begin())[0].messages
+    assert (work.files, work.content) == ((file,), {"isCommand": True})
+
+
+@pytest.mark.parametrize(("text", "commands"), [("/compact", False), ("please /compact", True), ("/etc/hosts", True)])
+async def test_what_is_no_command(office: Any, text: str, commands: bool) -> None:
+    await office.sent(text, commands=commands)
+    (work,) = (await office.begin())[0].messages
+    assert work.content is None
+
+
+@pytest.mark.parametrize(("names", "why"), [(["a", "a"], "called 'a'"), (map(str, range(11)), "at most 10")])
+async def test_files_that_are_too_many_or_look_the_same(office: Any, names: Any, why: str) -> None:
+    files = tuple(Attachment(name=name, bytes=1, sha256="ab" * 32, path="files/x/a") for name in names)
+    with pytest.raises(BadInput, match=why):
+        await office.sent("hello", files=files)
+
+
+async def test_a_trace_is_of_one_moment(office: Any, reader: Any) -> None:
+    """What is committed between two of its queries is not half in it."""
+    message = await office.sent("hello")
+    _, desk = await office.begin()
+    await desk.say("hi").take()
+    seen, whole = [], reader._message
+
+    def between(row: Any) -> Any:
+        writer = open_writer(reader.path, durability="crash")
+        writer.execute("update responses set last_error = 'later'")
+        writer.close()
+        seen.append(row)
+        return whole(row)
+
+    reader._message = between
+    (found,) = reader.trace(message)["messages"]
+    assert seen
+    assert [response["lastError"] for response in found["responses"]] == [None]
+    (found,) = reader.trace(message)["messages"]
+    assert [response["lastError"] for response in found["responses"]] == ["later"]

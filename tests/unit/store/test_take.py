@@ -398,3 +398,36 @@ async def test_a_continuation_under_a_claim_that_is_over_changes_nothing(office:
     await desk.say("hi").ack(message).take(state={"continuation": "right"})
     await desk.say("late").take(state={"continuation": "stale"})
     assert office.one("select continuation from sessions") == "right"
+
+
+async def test_a_run_that_sends_without_end_fails_and_the_rest_is_discarded(office: Any) -> None:
+    message = await office.sent("go on")
+    claimed, desk = await office.begin()
+    rules = replace(office.rules, run_messages=5)
+    for text in "abc":
+        desk.say(text)
+    await office.store.take(claimed.session, desk.page(), rules)
+    for text in "defgh":
+        desk.say(text)
+    desk.ack(message)
+    assert await office.store.take(claimed.session, desk.page(), rules) == claimed.fence
+    assert office.status(message) == "dead"
+    reason = "the run sent more than 5 messages"
+    assert office.row("select outcome, reason from runs") == ("failed", reason)
+    assert office.one("select last_error from messages") == reason
+    found = office.rows("select data from events where kind = 'output_discarded' order by seq")
+    assert [json.loads(data)["what"] for (data,) in found] == ["one message too many", "message", "message", "ack"]
+    assert await office.store.was_flood(claimed.session, claimed.fence)
+    assert not await office.store.was_flood(claimed.session, claimed.fence + 1)
+
+
+async def test_each_run_may_send_as_much_as_any_other(office: Any) -> None:
+    rules = replace(office.rules, run_messages=3)
+    for _ in range(2):
+        message = await office.sent("again")
+        claimed, desk = await office.begin()
+        for text in "abc":
+            desk.say(text)
+        await office.store.take(claimed.session, desk.ack(message).page(), rules)
+        assert office.status(message) == "completed"
+        assert not await office.store.was_flood(claimed.session, claimed.fence)

@@ -23,9 +23,8 @@ def pause(invocation: Invocation, agent: str | None, file: Path | None, queue: s
 
     What it is doing goes on to its end; what comes for it waits. Other agents do not notice.
     """
-    refuse_queue_alone(file, queue)
+    refuse_queue_alone(file, queue, agent)
     if file is not None:
-        _refuse_agent(agent)
         jobs.pause(invocation, file, queue, paused=True)
         return
     if agent is None:
@@ -46,9 +45,8 @@ def pause(invocation: Invocation, agent: str | None, file: Path | None, queue: s
 @pass_invocation
 def resume(invocation: Invocation, agent: str | None, file: Path | None, queue: str | None) -> None:
     """Let a paused agent, or a queue of a file, work again."""
-    refuse_queue_alone(file, queue)
+    refuse_queue_alone(file, queue, agent)
     if file is not None:
-        _refuse_agent(agent)
         jobs.pause(invocation, file, queue, paused=False)
         return
     if agent is None:
@@ -58,8 +56,3 @@ def resume(invocation: Invocation, agent: str | None, file: Path | None, queue: 
         out.value(result)
     else:
         out.line(f"{one_line(agent)} {'works again' if result['changed'] else 'was not paused'}.")
-
-
-def _refuse_agent(agent: str | None) -> None:
-    if agent is not None:
-        raise BadInput("A jobs file has queues, not agents: name one with --queue.")

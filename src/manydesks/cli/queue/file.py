@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from manydesks.domain.errors import BadInput
 
 if TYPE_CHECKING:
     from manydesks.queue import Queue
+    from manydesks.queue.look import Glance, Known
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -36,15 +38,39 @@ def file_options(function: Function) -> Function:
     return file(queue(function))
 
 
-def refuse_queue_alone(file: Path | None, queue: str | None) -> None:
+def refuse_queue_alone(file: Path | None, queue: str | None, agent: str | None = None) -> None:
+    """Options of the one are no options of the other."""
     if file is None and queue is not None:
         raise BadInput("--queue names a queue of a jobs file: give that with --file.")
+    if file is not None and agent is not None:
+        raise BadInput("A jobs file has queues, not agents: name one with --queue.")
+
+
+@contextmanager
+def looked_at(file: Path, queue: str | None) -> Iterator[Queue | Glance]:
+    """The queue that is meant, as it stands, if it cannot be written."""
+    from manydesks.queue.look import Glance
+
+    known = _which(file, queue)
+    if os.access(file, os.W_OK) and os.access(file.parent, os.W_OK):
+        with opened(file, known.name) as q:
+            yield q
+    else:
+        with Glance(file, known.name) as glance:
+            yield glance
 
 
 @contextmanager
 def opened(file: Path, queue: str | None) -> Iterator[Queue]:
     """The queue that is meant, with the terms that it has."""
     from manydesks.queue import Queue
+
+    known = _which(file, queue)
+    with Queue(file, known.name, max_attempts=known.max_attempts) as q:
+        yield q
+
+
+def _which(file: Path, queue: str | None) -> Known:
     from manydesks.queue.look import queues_of
 
     known = {row.name: row for row in queues_of(file)}
@@ -54,8 +80,7 @@ def opened(file: Path, queue: str | None) -> Iterator[Queue]:
         there = ", ".join(f"'{name}'" for name in known) or "none yet"
         which = "Say which queue with --queue" if queue is None else f"There is no queue {queue!r} in {file}"
         raise BadInput(f"{which}; there are: {there}.")
-    with Queue(file, queue, max_attempts=known[queue].max_attempts) as q:
-        yield q
+    return known[queue]
 
 
 def job_id(given: str) -> int:

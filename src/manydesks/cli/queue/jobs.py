@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from manydesks.cli.invocation import Invocation
 from manydesks.cli.output import Column
 from manydesks.cli.quantity import count, moment
-from manydesks.cli.queue.file import job_id, opened
+from manydesks.cli.queue.file import job_id, looked_at, opened
 from manydesks.cli.text import harmless, one_line
 
 if TYPE_CHECKING:
@@ -31,17 +31,13 @@ DAY_SECONDS = 86_400
 
 def status(invocation: Invocation, file: Path, queue: str | None) -> None:
     """One line for each queue of the file."""
-    from manydesks.queue import Queue
     from manydesks.queue.look import queues_of
 
+    known = {row.name: row.paused for row in queues_of(file)}
     found = {}
-    for row in queues_of(file):
-        if queue in (None, row.name):
-            with Queue(file, row.name, max_attempts=row.max_attempts) as q:
-                found[row.name] = {**q.stats(), "paused": row.paused}
-    if queue is not None and not found:
-        with opened(file, queue):
-            raise AssertionError("it would have been found")
+    for name in known if queue is None else [queue]:
+        with looked_at(file, name) as q:
+            found[name] = {**q.stats(), "paused": known[name]}
     out = invocation.out
     if out.json:
         out.value(found)
@@ -54,7 +50,7 @@ def status(invocation: Invocation, file: Path, queue: str | None) -> None:
 def list_jobs(
     invocation: Invocation, file: Path, queue: str | None, *, state: str | None, limit: int, after: int
 ) -> None:
-    with opened(file, queue) as q:
+    with looked_at(file, queue) as q:
         found = q.list(state, after=after, limit=limit)
     _table(invocation, found, "There are no such jobs.")
     if len(found) == limit and not invocation.json:
@@ -62,12 +58,12 @@ def list_jobs(
 
 
 def dead(invocation: Invocation, file: Path, queue: str | None) -> None:
-    with opened(file, queue) as q:
+    with looked_at(file, queue) as q:
         _table(invocation, q.dead_letters(), "There are no dead letters.")
 
 
 def show(invocation: Invocation, file: Path, queue: str | None, id: str) -> None:
-    with opened(file, queue) as q:
+    with looked_at(file, queue) as q:
         job = q.show(job_id(id))
     out = invocation.out
     if out.json:

@@ -41,7 +41,7 @@ HELD_COLUMNS = (
 @pass_invocation
 def dead(invocation: Invocation, agent: str | None, file: Path | None, queue: str | None) -> None:
     """List the messages that failed for good."""
-    refuse_queue_alone(file, queue)
+    refuse_queue_alone(file, queue, agent)
     if file is not None:
         jobs.dead(invocation, file, queue)
         return

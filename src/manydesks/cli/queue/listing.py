@@ -50,7 +50,7 @@ def list_messages(
 
     The first column numbers them; the next page is what comes --after the last number shown.
     """
-    refuse_queue_alone(file, queue)
+    refuse_queue_alone(file, queue, agent)
     if file is not None:
         jobs.list_jobs(invocation, file, queue, state=state, limit=limit, after=after)
         return

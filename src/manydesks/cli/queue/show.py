@@ -14,8 +14,10 @@ from manydesks.cli.output import Output
 from manydesks.cli.quantity import count, duration, moment
 from manydesks.cli.queue import jobs
 from manydesks.cli.queue.file import file_options, refuse_queue_alone
+from manydesks.cli.response import shown
 from manydesks.cli.text import harmless, one_line
 from manydesks.domain.errors import UnknownMessage
+from manydesks.domain.reading import size
 
 
 @click.command(cls=Command)
@@ -37,11 +39,16 @@ def show(invocation: Invocation, message: str, file: Path | None, queue: str | N
     for name, words in _lines(found, out):
         out.line(f"{name:<9}{words}".rstrip())
     out.line()
-    out.line(harmless(found["text"]))
+    out.line("(erased)" if found["text"] is None else harmless(found["text"]))
     for response in found["responses"]:
         out.line()
         out.line(f"answer {response['id']} to {one_line(response['channel'])}: {out.status(response['status'])}")
-        out.line(harmless(response["text"]))
+        out.line(harmless(shown(response, invocation.home.path)))
+    if (other := found.get("answeredWith")) is not None:
+        response = other["response"]
+        out.line()
+        out.line(f"answered together with {one_line(other['messageId'])}, by answer {response['id']}:")
+        out.line(harmless(shown(response, invocation.home.path)))
 
 
 def _lines(found: dict[str, Any], out: Output) -> Iterator[tuple[str, str]]:
@@ -55,6 +62,8 @@ def _lines(found: dict[str, Any], out: Output) -> Iterator[tuple[str, str]]:
         yield "held for", one_line(found["holdReason"])
     if found["lastError"]:
         yield "error", one_line(found["lastError"])
+    for file in found.get("files") or ():
+        yield "file", one_line(f"{file['name']} ({size(file['bytes'])}): {file['path']}")
     if found["status"] == "pending":
         yield "lane", _lane(found)
     if found["notBefore"] is not None:
@@ -62,7 +71,9 @@ def _lines(found: dict[str, Any], out: Output) -> Iterator[tuple[str, str]]:
     for run in found["runs"]:
         took = "" if run["durationMs"] is None else f"  {duration(run['durationMs'])}"
         reason = f"  {one_line(run['reason'])}" if run["reason"] else ""
-        yield f"run {run['attempt']}", out.status(run["outcome"] or "running") + took + reason
+        others = run.get("messages", 1) - 1
+        shared = f"  together with {count(others, 'other message')}" if others else ""
+        yield f"run {run['attempt']}", out.status(run["outcome"] or "running") + took + shared + reason
 
 
 def _lane(found: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ def status(invocation: Invocation, agent: str | None, file: Path | None, queue: 
     The numbers are kept as messages move, so asking costs the same however many there are. They count what is kept:
     messages that were pruned are in the lake.
     """
-    refuse_queue_alone(file, queue)
+    refuse_queue_alone(file, queue, agent)
     if file is not None:
         jobs.status(invocation, file, queue)
         return

@@ -24,7 +24,9 @@ FILE = "mounts.toml"
 DENIED_NAMES = (
     *(".ssh", ".gnupg", ".aws", ".azure", ".gcloud", "gcloud", ".kube", ".docker", ".oci", ".terraform.d"),
     *(".netrc", "_netrc", ".pgpass", ".my.cnf", ".npmrc", ".pypirc", ".git-credentials", ".vault-token", ".s3cfg"),
-    *(".env", ".env.*", "*.env", ".envrc", "secrets.toml", "credentials.json", ".credentials.json", "credentials.toml"),
+    *(".env", ".env.*", "*.env", "*.env.*", "env.local", "env.*.local", ".envrc", "service-account*.json"),
+    *("service_account*.json", "*-service-account.json", "secrets.toml", "credentials.json", ".credentials.json"),
+    *("credentials.toml", "application_default_credentials.json"),
     *("*.pem", "*.key", "*.p12", "*.pfx", "*.kdbx", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*"),
     *(".password-store", "keyrings", ".mozilla", ".thunderbird", "google-chrome", "chromium", ".bash_history"),
     *(".zsh_history", ".python_history", ".claude", ".claude.json", ".codex", "opencode", "gh", "docker.sock"),

@@ -66,7 +66,8 @@ create table claims (
   lane   text,
   worker text not null,
   until  integer not null,
-  boot   text not null
+  boot   text not null,
+  size   integer not null
 ) strict;
 create unique index claims_lane on claims (lane) where lane is not null;
 create index claims_until on claims (until);

@@ -33,12 +33,14 @@ PROVIDER = Descriptor(
     in_process=True,
     load=_load,
     endpoint="anthropic",
+    needs_model=True,
     options=ABOUT
     | {
         "context_tokens": f"{ABOUT['context_tokens']}; {DEFAULTS.context_tokens}",
         "max_tokens": f"{ABOUT['max_tokens']}; {DEFAULTS.max_tokens}",
         "cache": "whether requests are marked for the API's prompt cache; true",
     },
+    read=lambda options: read(options, DEFAULTS),
     check=_check,
     summary="A model behind Anthropic's messages API, or a server that speaks it.",
 )

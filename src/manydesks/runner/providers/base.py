@@ -90,6 +90,14 @@ class Endpoint:
     socket: Path
     #: where the API begins on that socket, such as `/anthropic`
     prefix: str = ""
+    #: the same way as a port of the desk's loopback, where `Descriptor.needs_tcp` asks for it
+    port: int | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the API begins for programs that speak TCP."""
+        assert self.port is not None, "the provider's descriptor does not ask for TCP"
+        return f"http://127.0.0.1:{self.port}{self.prefix}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,6 +162,14 @@ class Pushable(Protocol):
         acknowledged, and are the next turn's."""
 
 
+class Preparable(Protocol):
+    """A provider whose program takes a while to start."""
+
+    async def prepare(self, continuation: str | None) -> None:
+        """Start it, before the runner has looked at its mail. What keeps it from starting is the first turn's to say:
+        nothing is raised for it."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Health:
     """Whether a provider could work here, for `doctor` and for the first failure."""
@@ -175,12 +191,21 @@ class Descriptor:
     load: Callable[[Station], Provider]
     #: the dialect of the endpoint it needs; None: it needs none
     endpoint: str | None = None
+    #: True: it cannot choose a model by itself; the agent has to have one
+    needs_model: bool = False
     #: its options, each with one line for people; others are refused
     options: Mapping[str, str] = field(default_factory=dict)
+    #: reads the values of its options; raises `BadInput` with one sentence about the first that is not allowed. Whether
+    #: a program or a file is there is not its business
+    read: Callable[[Mapping[str, Any]], object] = lambda options: options
     #: the program it runs, looked for by `find_program`; None: none
     program: str | None = None
+    #: True: its program cannot speak to a Unix socket, so its endpoint is also a port; not for desks inside the host
+    needs_tcp: bool = False
     #: True: what `load` makes is `Pushable`, so the host may hand over more messages during a turn
     takes_more: bool = False
+    #: True: what `load` makes is `Preparable`; not for desks inside the host
+    prepares: bool = False
     #: whether it could work with these options
     check: Callable[[Mapping[str, Any]], Health] = lambda options: Health(works=True, why="nothing is needed")
     #: one line for people

@@ -36,8 +36,10 @@ PROVIDER = Descriptor(
     load=_load,
     endpoint="anthropic",
     options=HELP,
+    read=read_options,
     program="claude",
     takes_more=True,
+    prepares=True,
     check=_check,
     summary="Claude Code: works in the agent's folder with all its tools.",
 )

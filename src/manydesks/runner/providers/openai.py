@@ -33,12 +33,14 @@ PROVIDER = Descriptor(
     in_process=True,
     load=_load,
     endpoint="openai",
+    needs_model=True,
     options=ABOUT
     | {
         "api": 'which of the two APIs is spoken: "chat" or "responses"; chat, which every compatible server has',
         "context_tokens": f"{ABOUT['context_tokens']}; {DEFAULTS.context_tokens}",
         "max_tokens": f"{ABOUT['max_tokens']}; the API's own limit",
     },
+    read=lambda options: read(options, DEFAULTS),
     check=_check,
     summary="A model behind OpenAI's chat completions or responses API, or a server that speaks one of them.",
 )

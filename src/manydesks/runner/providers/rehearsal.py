@@ -14,6 +14,8 @@
 
 Lines are obeyed from the top. A known word with wrong arguments fails for good and says what is allowed; a line with an
 unknown word is text. Messages of a batch are taken one by one, each with its own answer; the first that fails ends it.
+
+With the option `recording` it plays a recorded run back instead (`runner/playback.py`).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from typing import NoReturn
 from manydesks.domain.errors import BadInput, RunnerCrashed
 from manydesks.domain.ids import is_name
 from manydesks.domain.mail import Failure, Inbound
+from manydesks.runner.playback import RECORDING, Playback, recording_of
 from manydesks.runner.providers.base import (
     Answer,
     Descriptor,
@@ -210,13 +213,16 @@ def _malformed(word: str, rest: str) -> NoReturn:
     raise BadInput(f"'{given[:200]}' is not understood; allowed is: {_USAGE[word]}.")
 
 
-def _load(_station: Station) -> Provider:
-    return Rehearsal()
+def _load(station: Station) -> Provider:
+    recording = recording_of(station.options)
+    return Rehearsal() if recording is None else Playback(station.workspace, recording)
 
 
 PROVIDER = Descriptor(
     name="rehearsal",
     in_process=True,
     load=_load,
+    options={RECORDING: "a recorded run that is played back, a file in the workspace; `manydesks run export` makes it"},
+    read=recording_of,
     summary="Deterministic and offline: obeys `!` lines, echoes the rest.",
 )

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from manydesks.store.schema import Schema
 
-OFFICE = Schema(__name__, __path__, of="an office")
+OFFICE = Schema(__name__, __path__, of="an office", made_by="`manydesks up`")

@@ -71,7 +71,8 @@ def test_a_link_is_judged_by_where_it_leads(home: Home, data: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(
     "name", [".ssh", ".SSH", ".aws/cli", ".netrc", ".env", ".env.production", "prod.env", "server.pem", "id_ed25519",
-             ".config/gh/hosts.yml", ".local/share/keyrings", ".kube/config", ".docker", "secrets.toml"]
+             ".config/gh/hosts.yml", ".local/share/keyrings", ".kube/config", ".docker", "secrets.toml",
+             "service-account.json", "service-account-prod.json", "env.local", "prod.env.local", "app.env.bak"]
 )  # fmt: skip
 def test_keys_are_never_given(home: Home, data: Path, name: str) -> None:
     path = data / name
@@ -79,7 +80,7 @@ def test_keys_are_never_given(home: Home, data: Path, name: str) -> None:
     assert "holds keys" in refusal(home, path, Allowed(path=path))
 
 
-@pytest.mark.parametrize("name", ["gh", "environment", "keyrings.txt", "chromium", "key", "ssh"])
+@pytest.mark.parametrize("name", ["gh", "environment", "keyrings.txt", "chromium", "key", "ssh", "env", "service.json"])
 def test_ordinary_names_are_given(home: Home, data: Path, name: str) -> None:
     (data / name).mkdir()
     assert given(home, data / name, Allowed(path=data)).path == data / name

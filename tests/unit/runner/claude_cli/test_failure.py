@@ -37,6 +37,13 @@ def test_by_the_status(status: int, failure: str) -> None:
     assert f"({status})" in verdict.reason or f" {status}:" in verdict.reason
 
 
+def test_a_model_server_that_was_not_reached_has_not_answered() -> None:
+    words = "API Error: 502 The upstream 'anthropic' cannot be reached: Connection refused."
+    verdict = of_result(result(words, api_error_status=502), None)
+    assert verdict is not None
+    assert (verdict.failure, verdict.reason) == ("transient", f"the model could not be reached: {words}")
+
+
 def test_the_end_of_a_budget_is_a_refusal() -> None:
     verdict = of_result(result("Today's budget is spent.", api_error_status=402), None)
     assert verdict is not None

@@ -71,6 +71,15 @@ def test_the_office_s_own_refusal_is_its_sentence() -> None:
     assert answered(402, body, manydesks_refusal="over_budget").reason == "Today's budget is spent."
 
 
+@pytest.mark.parametrize(("status", "failure"), [(403, "permanent"), (429, "transient"), (502, "transient")])
+def test_what_the_office_s_proxy_says_is_not_said_of_the_model_server(status: int, failure: str) -> None:
+    """Nobody answered: it cannot be reached, say."""
+    body = '{"type": "error", "error": {"type": "api_error", "message": "The upstream \'lab\' cannot be reached."}}'
+    failed = answered(status, body, manydesks_refusal="unreachable", retry_after="7")
+    assert (failed.failure, failed.reason) == (failure, "The upstream 'lab' cannot be reached.")
+    assert failed.retry_after == (7 if failure == "transient" else None)
+
+
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [

@@ -22,6 +22,8 @@ _ROOT = "cannot be used with root/sudo privileges"
 _LOST = "No conversation found with session ID"
 _TOO_LONG = re.compile(r"(?i)prompt is too long|request too large|context (?:window|limit)")
 _TOO_OLD = re.compile(r"unknown option '?(--[a-z-]+)")
+#: how the office's proxy begins the sentence in which it says that no model server has answered
+_UNANSWERED = re.compile(r"The upstream '[^']{1,64}' (?:could not|cannot|did not|broke off|answered in)")
 #: of the statuses from 400 to 499, those that pass by themselves
 _PASSING = frozenset({408, 409, 425, 429})
 #: the program's own pause before its first repetition, at most; each later one is twice as long
@@ -110,6 +112,8 @@ def _of_status(status: int, words: str, retry: Retry | None) -> Verdict:
         return _verdict("refused", f"the office may not spend now: {words}")
     if status in _PASSING or status >= 500:
         known = retry.asked_for if retry is not None and retry.status == status else None
+        if _UNANSWERED.search(words):
+            return _verdict("transient", f"the model could not be reached: {words}", known)
         return _verdict("transient", f"the model's service answered {status}: {words}", known)
     return _verdict("permanent", f"the model's service refused the request ({status}): {words}")
 

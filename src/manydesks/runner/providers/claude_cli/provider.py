@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from manydesks.domain.clock import Clock, SystemClock
 from manydesks.domain.mail import Inbound
@@ -30,7 +30,7 @@ LOST = (
 
 
 class Claude:
-    """A `Provider`, and `Pushable`.
+    """A `Provider`, `Pushable` and `Preparable`.
 
     * A turn is one prompt and its answer; a slash command is one more. What is pushed while it goes on is read between
       two steps of the same answer, or answered right after it: the turn ends when everything that was handed over is
@@ -62,6 +62,10 @@ class Claude:
     def pid(self) -> int | None:
         """The process that is kept warm; None: there is none now."""
         return self._session.pid
+
+    async def prepare(self, continuation: str | None) -> None:
+        with suppress(NotReady):  # the turn finds the same, and says so
+            await self._session.ready(continuation)
 
     async def turn(self, batch: Turn) -> AsyncIterator[Step]:
         if not any(message.trigger for message in batch.messages):

@@ -107,9 +107,12 @@ def classified(
     """`words` are the API's own; `refusal` is set when it was the office's proxy that spoke."""
     said = masked(" ".join(words.split())[:MAX_WORDS]) or "it gave no reason"
     reason = f"the model server answered {status}: {said}"
+    if refusal is not None:
+        # no model server has spoken: the proxy's sentence says who did what
+        reason = said
     if status == 402:
-        return CallFailed("refused", said if refusal else reason)
-    if status in (401, 403):
+        return CallFailed("refused", reason)
+    if status in (401, 403) and refusal is None:
         return permanent(f"{reason} (set the key of this provider in secrets.toml, or another model or base_url)")
     if _NO_CREDIT.intersection(names):
         return permanent(f"{reason} (the account of this key has no credit)")

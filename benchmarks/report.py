@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
-import sqlite3
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import version
 
-import apsw
-
-from benchmarks.queue.measure import Company, Result
+from benchmarks.measure import Company, Result
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,21 +110,20 @@ def line(
     )
 
 
-def machine(began: tuple[float, float, float], rounds: int) -> str:
-    """What the figures were taken on; nothing that names the machine."""
+def machine(began: tuple[float, float, float], rounds: int, cpu: float, more: Sequence[str]) -> str:
+    """What the figures were taken on; nothing that names the machine. `cpu`: seconds that it took."""
     loads = [" ".join(f"{load:.2f}" for load in loads) for loads in (began, os.getloadavg())]
-    packages = ", ".join(f"{name} {version(name)}" for name in ("huey", "litequeue"))
     return "\n".join(
         [
             f"{datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} cores, {platform.system()} {platform.machine()}; "
             f"Python {platform.python_version()}; {rounds} rounds, medians",
-            f"SQLite {apsw.sqlite_lib_version()} (apsw: ours, by hand), {sqlite3.sqlite_version} (sqlite3: the peers); "
-            f"{packages}",
-            f"load average at the start {loads[0]}, at the end {loads[1]}; took {time.process_time():.0f} s of CPU",
+            *more,
+            f"load average at the start {loads[0]}, at the end {loads[1]}; took {cpu:.0f} s of CPU",
         ]
     )
 
 
+FACTS = f"  {'':<46}{'measured':<74}{'target':<34}verdict"
 HEAD = f"  {'':<46}{'rate/s':>10}{'CPU µs':>9}   {'beside another of the same rounds':<52}{'target':<34}verdict"
 
 

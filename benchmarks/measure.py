@@ -124,6 +124,8 @@ class Company:
     def __init__(self) -> None:
         #: 0 to 1; 0 where the machine does not say
         self.share = 0.0
+        #: seconds of CPU of our own processes that nobody waited for: those of a sandbox that was ended as a whole
+        self.unwaited = 0.0
 
     @property
     def is_loud(self) -> bool:
@@ -133,14 +135,14 @@ class Company:
 @contextmanager
 def company() -> Iterator[Company]:
     heard = Company()
-    busy, own, began = _busy_seconds(), _own_seconds(), time.perf_counter()
+    busy, own, began = _busy_seconds(), own_seconds(), time.perf_counter()
     yield heard
     capacity = (time.perf_counter() - began) * (os.cpu_count() or 1)
     if busy is not None and (after := _busy_seconds()) is not None:
-        heard.share = max(0.0, (after - busy) - (_own_seconds() - own)) / capacity
+        heard.share = max(0.0, (after - busy) - (own_seconds() - own) - heard.unwaited) / capacity
 
 
-def _own_seconds() -> float:
+def own_seconds() -> float:
     """Of this process and of the children that have ended."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system

@@ -1,0 +1,1 @@
+"""What a desk costs, and how many of them go at once."""

@@ -1,0 +1,95 @@
+"""The floor: every place that has or had work, who works there now, and what is under way about it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from manydesks.desk.base import Seat
+from manydesks.domain.clock import Clock
+from manydesks.domain.envelope import Claimed
+from manydesks.domain.failure import Failure
+from manydesks.office.patience import until_stored
+from manydesks.office.place import Place
+from manydesks.office.rules import rules
+from manydesks.office.threads import MailboxThreads
+from manydesks.settings.home import Home
+from manydesks.settings.model import Settings
+from manydesks.store.store import Store
+
+log = logging.getLogger(__name__)
+
+
+class Floor:
+    """What the parts of dispatch share. One run at a time per session; sessions side by side."""
+
+    def __init__(self, store: Store, home: Home, settings: Settings, clock: Clock, threads: MailboxThreads) -> None:
+        self.store = store
+        self.home = home
+        self.settings = settings
+        self.clock = clock
+        self.threads = threads
+        self.rules = rules(settings)
+        self.places: dict[str, Place] = {}
+        #: claims whose desks are being furnished
+        self.opening: dict[str, Claimed] = {}
+        #: nothing begins any more
+        self.stopping = False
+        #: set when the last run has ended
+        self.quiet = asyncio.Event()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def running(self) -> int:
+        return len(self.opening) + sum(place.claimed is not None for place in self.places.values())
+
+    @property
+    def asking(self) -> int:
+        """Runs that wait for a person: they take nobody's desk."""
+        return sum(place.claimed is not None and bool(place.taker.waits) for place in self.places.values())
+
+    def opened(self, claimed: Claimed) -> None:
+        """Its desk is furnished, or cannot be."""
+        if self.opening.get(claimed.session) is claimed:
+            del self.opening[claimed.session]
+        if not self.running:
+            self.quiet.set()
+
+    def free(self, place: Place) -> None:
+        """Its run is over."""
+        place.free(self.clock.monotonic())
+        if not self.running:
+            self.quiet.set()
+
+    async def note(self, kind: str, seat: Seat, **data: Any) -> None:
+        """Write an event about whoever sits there."""
+        await until_stored(
+            lambda: self.store.note(kind, session=seat.session, agent=seat.agent, **data),
+            give_up=lambda: self.stopping,
+        )
+
+    async def run_died(self, claimed: Claimed, failure: Failure) -> None:
+        """The run has ended without answers."""
+        await until_stored(
+            lambda: self.store.run_died(claimed.session, claimed.fence, failure, self.rules),
+            give_up=lambda: self.stopping,
+        )
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Beside everything else; what it raises is logged."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    async def leave(self) -> None:
+        """Cancel what is still under way."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("Dispatch failed", exc_info=error, extra={"action": "dispatch_failed"})

@@ -1,0 +1,101 @@
+"""What goes to a desk: the messages of its claim, more for a run that takes them, answers to its questions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from manydesks.domain.envelope import Claimed, Work
+from manydesks.domain.errors import BadInput, MailboxError
+from manydesks.mailbox.inbox import fill
+from manydesks.office.ending import Ending
+from manydesks.office.floor import Floor
+from manydesks.office.judge import Judge
+from manydesks.office.place import Place, inbound
+
+
+class Handover:
+    """Writes inboxes, each beside the others: one that cannot be written ends its own run, and no other."""
+
+    def __init__(self, floor: Floor, ending: Ending, judge: Judge) -> None:
+        self._floor = floor
+        self._ending = ending
+        self._judge = judge
+
+    async def begin(self, place: Place, claimed: Claimed) -> None:
+        """The claim is committed: hand its messages to the desk."""
+        mailbox = place.desk.mailbox
+        place.desk.continuation = claimed.continuation
+
+        def hand_over() -> None:
+            mailbox.prepare()
+            if not place.cleared:
+                # an earlier host may have died after it released a claim and before it cleared the inbox
+                mailbox.withdraw(claimed.fence - 1)
+            self._put(place, claimed.run, claimed.fence, claimed.messages)
+
+        try:
+            await self._floor.threads.run(hand_over)
+        except (MailboxError, BadInput, OSError) as error:
+            await self._ending.unwritten(place, claimed, error)
+            return
+        place.cleared = True
+        if place.claimed is not claimed:
+            return
+        # a moment later, so that the look finds the time to be over
+        seconds = self._floor.settings.runner.run_seconds + 0.02
+        place.limit = asyncio.get_running_loop().call_later(seconds, self._judge.look, place)
+        place.desk.nudge()
+
+    async def push(self) -> None:
+        """What has come for a run that takes more joins its claim, and goes to its desk."""
+        floor = self._floor
+        live = {
+            place.seat.session: place
+            for place in floor.places.values()
+            if place.desk.takes_more and place.claimed is not None and place.cleared and place.verdict is None
+        }
+        if not live or floor.stopping:
+            return
+        claims = [(session, place.claimed.fence) for session, place in live.items() if place.claimed is not None]
+        batch, attempts = floor.settings.dispatch.batch, floor.settings.retry.max_attempts
+        joined = await floor.store.claim_more(claims, batch=batch, max_attempts=attempts)
+        for session, (run, works) in joined.items():
+            claimed = live[session].claimed
+            if claimed is not None and claimed.run == run:
+                floor.spawn(self._hand_more(live[session], claimed, works))
+
+    async def _hand_more(self, place: Place, claimed: Claimed, works: Sequence[Work]) -> None:
+        try:
+            await self._floor.threads.run(self._put, place, claimed.run, claimed.fence, works)
+        except (MailboxError, BadInput, OSError) as error:
+            await self._ending.unwritten(place, claimed, error)
+            return
+        place.desk.nudge()
+
+    def _put(self, place: Place, run: str, fence: int, works: Sequence[Work]) -> None:
+        """Messages go into the inbox after the files that they name. Blocks."""
+        for work in works:
+            fill(place.seat.folder, work.message_id, work.files, self._floor.home.path)
+        place.desk.mailbox.put([inbound(run, fence, work) for work in works])
+
+    async def tell(self) -> None:
+        """Answers go to the tools that wait for them, past every lane."""
+        for session, place in tuple(self._floor.places.items()):
+            if place.claimed is None or not place.taker.waits:
+                continue
+            for answer in await self._floor.store.answers(session):
+                # once is enough: a run that is tried again asks under another name
+                if answer["questionId"] in place.taker.waits:
+                    place.taker.waits.discard(answer["questionId"])
+                    self._floor.spawn(self._say_answer(place, place.claimed, answer))
+
+    async def _say_answer(self, place: Place, claimed: Claimed, answer: dict[str, Any]) -> None:
+        try:
+            await self._floor.threads.run(place.desk.mailbox.control, "answer", answer)
+        except (MailboxError, BadInput, OSError) as error:
+            await self._ending.unwritten(place, claimed, error)
+            return
+        if place.claimed is claimed:
+            place.desk.nudge()
