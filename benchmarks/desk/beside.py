@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable
+from functools import partial
 
 from benchmarks.desk.byhand import ByHand
 from benchmarks.desk.offices import hire, office, timed
@@ -44,9 +45,9 @@ def beside(setting: Setting) -> Section:
                 agent = f"c{number}"
                 hire(made, agent, claude=True)
                 with ByHand(claude, model.base_url) as fresh:
-                    cold.append(_pair(number, fresh.turn, lambda agent=agent: timed(made, agent, "hello")))  # type: ignore[misc]
+                    cold.append(_pair(number, fresh.turn, partial(timed, made, agent, "hello")))
                 warm += [
-                    _pair(number + more, warmed.turn, lambda: timed(made, "warm", "hello"))
+                    _pair(number + more, warmed.turn, partial(timed, made, "warm", "hello"))
                     for more in range(WARM_PAIRS)
                 ]
     return Section(

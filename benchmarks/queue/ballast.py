@@ -25,8 +25,8 @@ select :last + i, 'work-0', :last + i, 0, 0, :state, case when :state = 1 then :
   case when :state = 5 then 5 else 0 end, :body, 0, 0 from n
 """
 CLAIMS = """
-insert into claims (fence, lane, worker, until, boot)
-select fence, null, 'somebody', 9000000000000000, (select substr(name, 6) from marks where name like 'boot:%')
+insert into claims (fence, lane, worker, until, boot, size)
+select fence, null, 'somebody', 9000000000000000, (select substr(name, 6) from marks where name like 'boot:%'), 1
 from jobs where state = 1
 """
 EVENTS = """

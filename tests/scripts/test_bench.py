@@ -29,7 +29,7 @@ DESK = ("Rehearsal inside the host", "Rehearsal in bubblewrap", "claude by hand"
 
 def quick_run(part: str, tmp_path: Path) -> str:
     table = tmp_path / "table.txt"
-    command = [sys.executable, "-m", f"benchmarks.{part}", "--quick", "--out", table]
+    command = [sys.executable, "-m", f"benchmarks.{part}", "--quick", "--out", str(table)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     text = table.read_text()

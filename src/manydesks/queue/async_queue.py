@@ -93,24 +93,16 @@ class AsyncQueue(Opened):
         return await self._do(operation, tx)
 
     async def requeue(self, id: int, *, tx: JobsTransaction | None = None) -> None:
-        operation = self.ops.requeue(id)
-        await self._catch_up(tx)
-        await self._do(operation, tx)
+        await self._do(self.ops.requeue(id), tx)
 
     async def hasten(self, id: int, *, tx: JobsTransaction | None = None) -> None:
-        operation = self.ops.hasten(id)
-        await self._catch_up(tx)
-        await self._do(operation, tx)
+        await self._do(self.ops.hasten(id), tx)
 
     async def drop(self, id: int, *, tx: JobsTransaction | None = None) -> None:
-        operation = self.ops.drop(id)
-        await self._catch_up(tx)
-        await self._do(operation, tx)
+        await self._do(self.ops.drop(id), tx)
 
     async def cancel(self, id: int, *, tx: JobsTransaction | None = None) -> bool:
-        operation = self.ops.cancel(id)
-        await self._catch_up(tx)
-        return await self._do(operation, tx)
+        return await self._do(self.ops.cancel(id), tx)
 
     async def purge(self, *, tx: JobsTransaction | None = None) -> int:
         upto, after, deleted = await self._do(self.ops.last_id(), tx), 0, 0
@@ -149,9 +141,7 @@ class AsyncQueue(Opened):
         return await self._do(operation, tx)
 
     async def show(self, id: int, *, tx: JobsTransaction | None = None) -> Job:
-        operation = self.ops.show(id)
-        await self._catch_up(tx)
-        return await self._do(operation, tx)
+        return await self._do(self.ops.show(id), tx)
 
     def transaction(self) -> AbstractAsyncContextManager[JobsTransaction]:
         self._check_open()

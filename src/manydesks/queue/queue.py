@@ -155,27 +155,19 @@ class Queue(Opened):
 
     def requeue(self, id: int, *, tx: JobsTransaction | None = None) -> None:
         """A dead job starts anew with attempt 1, at the end of its lane."""
-        operation = self.ops.requeue(id)
-        self._catch_up(tx)
-        self._do(operation, tx)
+        self._do(self.ops.requeue(id), tx)
 
     def hasten(self, id: int, *, tx: JobsTransaction | None = None) -> None:
         """A job that was sent with a delay, or that backs off, is due now."""
-        operation = self.ops.hasten(id)
-        self._catch_up(tx)
-        self._do(operation, tx)
+        self._do(self.ops.hasten(id), tx)
 
     def drop(self, id: int, *, tx: JobsTransaction | None = None) -> None:
         """A dead job becomes cancelled."""
-        operation = self.ops.drop(id)
-        self._catch_up(tx)
-        self._do(operation, tx)
+        self._do(self.ops.drop(id), tx)
 
     def cancel(self, id: int, *, tx: JobsTransaction | None = None) -> bool:
         """Nobody is to work on it any more; whoever does is refused at the end. False: it has ended already."""
-        operation = self.ops.cancel(id)
-        self._catch_up(tx)
-        return self._do(operation, tx)
+        return self._do(self.ops.cancel(id), tx)
 
     def purge(self, *, tx: JobsTransaction | None = None) -> int:
         """Delete what is not claimed and was sent before this call; how many. In small steps, or at once with `tx`."""
@@ -220,9 +212,7 @@ class Queue(Opened):
         return self._do(operation, tx)
 
     def show(self, id: int, *, tx: JobsTransaction | None = None) -> Job:
-        operation = self.ops.show(id)
-        self._catch_up(tx)
-        return self._do(operation, tx)
+        return self._do(self.ops.show(id), tx)
 
     def transaction(self) -> AbstractContextManager[JobsTransaction]:
         """One transaction for several verbs, of any queue in this file, and for your own SQL: `tx.execute(…)`.
