@@ -348,7 +348,7 @@ async def test_an_api_that_finds_the_prompt_too_long_gets_less_of_the_past(diale
     ("fault", "failure", "words"),
     [
         (Refuse(status=400, message="bad shape"), "permanent", "400: bad shape"),
-        (Refuse(status=401), "permanent", "secrets.toml"),
+        (Refuse(status=401), "permanent", "manydesks secret set"),
         (Refuse(status=403, message="not yours"), "permanent", "not yours (set the key"),
         (Refuse(status=404, message="no such model"), "permanent", "no such model"),
         (Refuse(status=413), "permanent", "413"),

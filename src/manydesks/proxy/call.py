@@ -137,7 +137,9 @@ class UpstreamCall:
         name = self._upstream.name
         if status == 401:
             # its own words may show a part of the key
-            raise Refused(401, "key_refused", f"The upstream '{name}' does not accept the office's key; set it anew.")
+            key = self._upstream.key
+            wanted = f"set it anew: `manydesks secret set {key}`" if key else "name the secret that holds one"
+            raise Refused(401, "key_refused", f"The upstream '{name}' does not accept the office's key; {wanted}.")
         if 300 <= status < 400:
             words = f"The upstream '{name}' points to another address, which is not followed; check its base_url."
             raise Refused(502, "redirected", words)

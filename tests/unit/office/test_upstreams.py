@@ -95,6 +95,6 @@ def test_what_a_killed_host_left_is_swept(doors: Doors, home: Home) -> None:
     import socket
 
     with socket.socket(socket.AF_UNIX) as left:
-        left.bind(str(home.run / "px-0123456789abcdef"))
+        left.bind(str(home.socket("px-0123456789abcdef")))
     assert doors.sweep() == 1
     assert doors.sweep() == 0

@@ -48,7 +48,7 @@ HARM = {
     "update ledger_head set seq = seq + 1": "its head is",
     "update counters set n = n + 1 where state = 0": "counted wrong",
     "delete from claims where lane is null": "claimed by nobody",
-    "insert into claims (fence, worker, until, boot) values (900, 'w', 0, 'b')": "a claim of nothing",
+    "insert into claims (fence, worker, until, boot, size) values (900, 'w', 0, 'b', 1)": "a claim of nothing",
     "update jobs set ready = 0 where lane is null and state = 0": "of no lane, but not marked",
     "update jobs set ready = 1 where state = 1": "neither waiting nor ended, but marked",
     "update jobs set ready = 0 where state = 2": "delayed, but without its timer",
