@@ -41,7 +41,8 @@ def by_hand(path: str) -> None:
     assert message is not None
     say(fence=message.fence, attempt=message.attempt)
     sys.stdin.readline()
-    say(extended=queue.extend(message, 60), completed=queue.complete(message), released=queue.release(message))
+    # complete comes first: the others would look at the lease for it
+    say(completed=queue.complete(message), extended=queue.extend(message, 60), released=queue.release(message))
 
 
 def threads(path: str) -> None:
