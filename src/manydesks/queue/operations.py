@@ -24,8 +24,10 @@ REASON_CHARACTERS = 2_000
 class Operations:
     """The verbs of one queue."""
 
-    def __init__(self, terms: Terms, *, max_bytes: int, backoff: float) -> None:
+    def __init__(self, terms: Terms, *, max_bytes: int, backoff: float, grain: int) -> None:
         self.terms = terms
+        #: milliseconds by which the clock may be read too early
+        self._grain = grain
         self._max_bytes = max_bytes
         self._retry = RetryPolicy(base_seconds=backoff, max_attempts=terms.max_attempts + 1)
         self._backoff = backoff
@@ -33,7 +35,7 @@ class Operations:
 
     def under(self, terms: Terms) -> Operations:
         """The same verbs for another worker."""
-        return Operations(terms, max_bytes=self._max_bytes, backoff=self._backoff)
+        return Operations(terms, max_bytes=self._max_bytes, backoff=self._backoff, grain=self._grain)
 
     def send(self, body: Any, delay: float, priority: int, key: str | None, lane: str | None) -> Operation[int]:
         text = checks.body_text(body, self._max_bytes)
@@ -69,7 +71,7 @@ class Operations:
 
     def extend(self, message: Message, seconds: float) -> Operation[bool]:
         checks.message(message)
-        lease = checks.seconds_ms(seconds, "A lease", least=0.001)
+        lease = checks.seconds_ms(seconds, "A lease", least=0.001) + self._grain
         return lambda tx: jobs.extend(tx, self.terms, message, lease)
 
     def complete(self, message: Message) -> Operation[bool]:

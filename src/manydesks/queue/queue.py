@@ -47,17 +47,19 @@ class Opened:
         survives once it has returned, `power` (a power cut) or `crash` (a killed process; faster). `max_bytes`: of a
         body, as JSON. `backoff`: seconds before the first retry, doubled for each further one. `clock`, `boot`: for
         tests."""
+        # the machine's clock is read in whole milliseconds: one more, so that no lease ends before its time
+        grain = 1 if clock is None else 0
         terms = Terms(
             queue=checks.queue_name(name),
             worker=f"{os.getpid()}-{secrets.token_hex(6)}",
-            lease_ms=checks.seconds_ms(lease, "A lease", least=0.001),
+            lease_ms=checks.seconds_ms(lease, "A lease", least=0.001) + grain,
             max_attempts=checks.whole(max_attempts, "max_attempts", least=1, most=1_000_000),
         )
         size = checks.whole(max_bytes, "max_bytes", least=1, most=256 * 1024 * 1024)
         checks.seconds_ms(backoff, "backoff", least=0.001)
         self.name = name
         self.file = JobsFile.open(path, durability=durability, clock=clock, boot=boot)
-        self.ops = Operations(terms, max_bytes=size, backoff=backoff)
+        self.ops = Operations(terms, max_bytes=size, backoff=backoff, grain=grain)
         self._closed = False
         try:
             self.file.writer.run(lambda tx: tx.run(REGISTER, (name, terms.max_attempts)))
