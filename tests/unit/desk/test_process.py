@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -60,7 +61,8 @@ class Corner:
             box=Sandboxes().get("none").load(),
             isolates=False,
             limits=limits,
-            office="0123456789ab",
+            # of its own: whoever leaves a desk ends all that bears its mark, also what another test started meanwhile
+            office=secrets.token_hex(6),
             idle_seconds=60,
             log_level="warning",
         )
