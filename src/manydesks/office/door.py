@@ -124,7 +124,9 @@ class Door:
 
     def _alone(self, verb: str, args: dict[str, Any]) -> dict[str, Any] | None:
         """No host: this command takes the lock and writes by itself. None: a host has started meanwhile; ask it."""
+        from manydesks.office.acts.base import Means
         from manydesks.office.clerk import Clerk
+        from manydesks.office.inforce import InForce
         from manydesks.settings.load import load_settings
         from manydesks.store.store import Store
 
@@ -133,7 +135,7 @@ class Door:
             if not mine:
                 return None
             store = Store(self._home.office_db, durability=settings.office.durability)
-            clerk = Clerk(store, self._home, settings)
+            clerk = Clerk(Means(store=store, home=self._home, in_force=InForce(settings)))
 
             async def perform() -> dict[str, Any]:
                 await clerk.furnish()

@@ -18,12 +18,14 @@ from manydesks.desk.furnish import STRICT, Furnisher
 from manydesks.domain.clock import Clock, SystemClock
 from manydesks.domain.errors import BadInput, StoreError
 from manydesks.office import hostlog
+from manydesks.office.acts.base import Means
 from manydesks.office.clerk import Clerk
 from manydesks.office.control import Control
 from manydesks.office.deliver import Deliverer
 from manydesks.office.dispatch import Dispatcher
 from manydesks.office.ground import Ground
 from manydesks.office.hostlog import HostLog
+from manydesks.office.inforce import InForce
 from manydesks.office.keeper import Keeper
 from manydesks.office.lock import HOST_LOCK, WRITE_LOCK, host_locks
 from manydesks.office.recovery import recover
@@ -72,6 +74,7 @@ class Host:
     ) -> None:
         self._home = home
         self._settings = settings
+        self._in_force = InForce(settings)
         self._clock = clock or SystemClock()
         self._started = self._clock.monotonic()
         self._bell = Bell(home.socket(SOCKET).parent)
@@ -110,7 +113,7 @@ class Host:
         doors = Doors(self._home, self._settings)
         doors.sweep()
         recovered = await recover(store, self._home, threads, rules(self._settings), rule_of)
-        self._clerk = Clerk(store, self._home, self._settings)
+        self._clerk = Clerk(Means(store=store, home=self._home, in_force=self._in_force))
         await self._clerk.furnish()
         await store.note("processor_start", version=__version__, incarnation=store.worker, recovered=recovered)
         furnisher = Furnisher(self._home, self._settings, self._clock, doors, secrets=doors.secrets)

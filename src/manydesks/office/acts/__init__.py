@@ -1,0 +1,1 @@
+"""What a surface may ask of the office, one file per noun."""

@@ -1,0 +1,33 @@
+"""The store itself: what is old may go, what is archived is marked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from manydesks.domain.errors import BadInput
+from manydesks.office.acts.base import Act, Means
+from manydesks.office.keeper import prune
+
+#: steps of retention for one request: each is a few milliseconds, and whoever asks waits 10 s at most
+PRUNE_STEPS = 40
+
+
+class UpkeepActs:
+    def __init__(self, means: Means) -> None:
+        self._store = means.store
+        self._in_force = means.in_force
+
+    def acts(self) -> Mapping[str, Act]:
+        return {"prune": self.prune, "mark_archived": self.mark_archived}
+
+    async def prune(self) -> dict[str, Any]:
+        """What retention would do by and by, as much as an answer may take; `more`: ask again."""
+        done = await prune(self._store, self._in_force.settings.retention, steps=PRUNE_STEPS)
+        return asdict(done)
+
+    async def mark_archived(self, *, seq: int) -> dict[str, Any]:
+        if type(seq) is not int or not 0 <= seq < 2**63:
+            raise BadInput("An archived mark is a whole number from 0 that fits into 64 bits.")
+        return {"seq": await self._store.mark_archived(seq)}
