@@ -313,6 +313,45 @@ async def test_an_interrupt_while_a_tool_is_at_work(place: Place) -> None:
     assert answer.text == "Yes?"
 
 
+@pytest.mark.parametrize("warm", [True, False])
+async def test_what_an_interrupted_turn_spent_is_its_own(place: Place, warm: bool) -> None:
+    costly = scripted.Usage(input=50_000, output=700)
+
+    def play(asked: Asked) -> scripted.Turn:
+        works = scripted.Turn(calls=(bash("exec sleep 1000"),), usage=costly)
+        return scripted.Turn(text="Yes?") if "still there?" in asked.user else works
+
+    place.model.play(play)
+    async with place.claude(options={"warm": warm}) as claude, asyncio.timeout(SECONDS):
+        async with aclosing(cast(Any, claude.turn(turn(chat("work"))))) as steps:
+            async for step in steps:
+                if isinstance(step, ToolCall):
+                    break
+        [spent] = claude.owed()
+        # one that cannot be told is killed: what was seen until then is the least it can have been
+        assert (spent.input, warm and spent.output) == (50_000, warm and 700)
+        assert claude.owed() == ()
+        next_turn = await all_of(claude, turn(chat("still there?", tries=2)))
+        [later] = [step for step in next_turn if isinstance(step, Usage)]
+        assert later.input is not None
+        assert later.input < 50_000
+
+
+async def test_what_a_failed_turn_spent_is_said_before_it_fails(place: Place) -> None:
+    costly = scripted.Usage(input=50_000, output=700)
+    place.model.play(
+        scripted.Turn(calls=(bash("true"),), usage=costly),
+        scripted.Turn(fault=Refuse(status=429, headers={"retry-after": "40"})),
+    )
+    async with place.claude() as claude, asyncio.timeout(SECONDS):
+        *_, spent, failed = await all_of(claude, turn(chat("work")))
+        assert isinstance(spent, Usage)
+        assert (spent.input, spent.output) == (50_000, 700)
+        assert isinstance(failed, Failed)
+        assert failed.retry_after == 40
+        assert claude.owed() == ()
+
+
 async def test_a_cancelled_turn_leaves_the_session_usable(place: Place) -> None:
     place.model.play(hangs_on("quince"), remembers)
     async with place.claude() as claude, asyncio.timeout(SECONDS):

@@ -11,8 +11,8 @@ from manydesks.domain.mail import Collected, Step
 from manydesks.domain.repetition import Repetition
 from manydesks.domain.stuck import Fine, Interrupt, Kill, Patience, Signs, decide
 
-#: a call of this tool waits for a person; programs that speak MCP put the name of the server before it
-QUESTION = "ask_user_question"
+#: so long a question may keep a run waiting: what its tool waits for an answer, and a minute to say so
+QUESTION_MS = 660_000
 #: no tool is waited for longer than this, whatever it asks for
 TOOL_MS = 6 * 3_600_000
 
@@ -24,10 +24,12 @@ class Watch:
         self.run = run
         self._patience = patience
         self._clock = clock
-        self._began = self._alive = self._last = clock.monotonic()
+        self._began = self._alive = self._last = self._looked = clock.monotonic()
+        #: when it last asked a person something; the office has the question, whatever the desk says of its tools
+        self._asked: int | None = None
         self._interrupted: int | None = None
-        #: tool calls under way: id → tool, and how long it may take
-        self._calls: dict[str, tuple[str, int]] = {}
+        #: tool calls under way: id → how long it may take
+        self._calls: dict[str, int] = {}
         self._repetition = Repetition(same_calls)
         #: why the run has to end, if the agent goes round in circles
         self.circle: str | None = None
@@ -41,6 +43,8 @@ class Watch:
         steps = [step for step in found.steps if step.run == self.run]
         if steps or found.messages or found.acks:
             self.stirred()
+        if any(row.run == self.run and row.content.get("operation") == "ask_question" for row in found.messages):
+            self._asked = self._clock.monotonic()
         for step in steps:
             self._step(step)
 
@@ -51,10 +55,15 @@ class Watch:
     def verdict(self, heartbeat_at: int | None, *, asks: bool = False) -> Fine | Interrupt | Kill:
         """`heartbeat_at`: wall-clock milliseconds, as the file says; a clock that was set only makes it look younger.
 
-        `asks`: it waits for a person. A desk can forge its own heartbeat; by that it gains the rest of its time, and no
-        more.
+        `asks`: a question of its is open; the time that a person takes is not the run's. A desk can forge its own
+        heartbeat; by that it gains the rest of its time, and no more.
         """
         now = self._clock.monotonic()
+        waits = asks and self._asked is not None and now - self._asked <= QUESTION_MS
+        if waits:
+            self._began += now - self._looked
+            self._last = now
+        self._looked = now
         if heartbeat_at is not None and self._clock.now() - heartbeat_at < now - self._alive:
             self._alive = now - max(0, self._clock.now() - heartbeat_at)
         return decide(
@@ -62,8 +71,8 @@ class Watch:
                 running_ms=now - self._began,
                 heartbeat_ms=now - self._alive,
                 silent_ms=now - self._last,
-                tool_ms=max((ms for _, ms in self._calls.values()), default=0),
-                questions=asks or any(tool.endswith(QUESTION) for tool, _ in self._calls.values()),
+                tool_ms=max(self._calls.values(), default=0),
+                questions=waits,
                 interrupted_ms=None if self._interrupted is None else now - self._interrupted,
             ),
             self._patience,
@@ -75,7 +84,7 @@ class Watch:
             arguments = step.data.get("arguments")
             # a hostile desk must not make us remember without end
             if len(self._calls) < 1000:
-                self._calls[id] = (tool, _declared(arguments))
+                self._calls[id] = _declared(arguments)
             digest = hashlib.sha256(json.dumps(arguments, sort_keys=True).encode()).hexdigest()
             self.circle = self.circle or self._repetition.called(tool, digest)
         elif step.type == "tool_result":

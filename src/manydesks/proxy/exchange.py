@@ -147,9 +147,11 @@ class Exchange:
         return key
 
     def _report(self, call: Call) -> None:
-        log.info(
-            "A model call ended: %s", call.outcome,
-            extra={"action": "model_call", "session": call.session, "upstream": call.upstream, "status": call.status},
+        # at the usual level only what went wrong: an agent at work calls its model all day
+        log.log(
+            logging.DEBUG if call.outcome == "answered" else logging.INFO,
+            "A model call of %s to %s ended: %s, status %s", call.session, call.upstream, call.outcome, call.status,
+            extra={"action": "model_call"},
         )  # fmt: skip
         try:
             self._gate.called(call)

@@ -183,7 +183,14 @@ class Runner:
                 turn.cancel()
                 with suppress(asyncio.CancelledError):
                     await turn
+                await self._book(batch[0].run)
         await turn
+
+    async def _book(self, run: str) -> None:
+        """What a turn that was ended early had spent."""
+        owed = getattr(self._provider, "owed", None)
+        if owed is not None and (steps := [recorded(usage, run=run, at=self._clock.now()) for usage in owed()]):
+            await self._write(steps=steps)
 
     def _toolbox(self, batch: tuple[Inbound, ...]) -> registry.Toolbox:
         async def send(message: Inbound, kind: str, content: Content, *, id: str | None = None) -> int:

@@ -62,9 +62,10 @@ def main() -> int:
 
 
 def _log(level: str) -> None:
-    """To standard error, which the office keeps as the desk's log; at any level it says which run a line belongs to."""
+    """To standard error, which the office keeps as the desk's log: at any level what programs print, and in which run."""
     logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("manydesks.runner.runs").setLevel(logging.INFO)
+    for name in ("runs", "printed"):
+        logging.getLogger(f"manydesks.runner.{name}").setLevel(logging.INFO)
     for name in ("httpx", "httpcore"):
         # a line for each call
         logging.getLogger(name).setLevel(logging.WARNING)

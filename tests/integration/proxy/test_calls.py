@@ -288,7 +288,7 @@ async def test_the_key_is_in_no_log(world: Any, caplog: pytest.LogCaptureFixture
     world.model.script = hang_up
     await desk.post("/openai/responses", json={})
     assert [call.outcome for call in world.office.calls] == ["answered", "upstream_failed"]
-    assert "A model call ended" in caplog.text
+    assert "A model call of" in caplog.text
     assert KEY not in caplog.text
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from manydesks.domain.mail import Collected, Step
+from manydesks.domain.mail import Collected, Outbound, Step
 from manydesks.domain.stuck import Fine, Interrupt, Kill, Patience
-from manydesks.office.watch import TOOL_MS, Watch
+from manydesks.office.watch import QUESTION_MS, TOOL_MS, Watch
 from manydesks.testing.clock import ManualClock
 
 PATIENCE = Patience(run_ms=100_000, silence_ms=10_000, heartbeat_ms=60_000)
@@ -24,9 +24,17 @@ class Run:
         step = Step(seq=self._seq, run=run, at=0, type=type, data=data)
         self.watch.seen(Collected(epoch="e", last_seq=self._seq, steps=(step,)))
 
-    def verdict(self) -> Fine | Interrupt | Kill:
+    def ask(self) -> None:
+        self._seq += 2
+        content = {"operation": "ask_question", "question": "Blue?"}
+        row = Outbound(
+            id="out_1", run="run_1", fence=1, at=0, kind="chat", content=content, in_reply_to=None, seq=self._seq
+        )
+        self.watch.seen(Collected(epoch="e", last_seq=self._seq, messages=(row,)))
+
+    def verdict(self, *, asks: bool = False) -> Fine | Interrupt | Kill:
         """With a heart that beats."""
-        return self.watch.verdict(self.clock.now())
+        return self.watch.verdict(self.clock.now(), asks=asks)
 
 
 def test_a_run_that_shows_nothing() -> None:
@@ -87,12 +95,34 @@ def test_who_asks_for_a_year_gets_six_hours(arguments: dict[str, object]) -> Non
     assert isinstance(run.verdict(), Interrupt)
 
 
-def test_a_question_waits_for_its_person() -> None:
+def test_a_question_waits_for_its_person_and_the_time_is_not_the_runs() -> None:
+    run = Run()
+    run.clock.advance(5_000)
+    assert run.verdict() == Fine()
+    run.ask()
+    for _ in range(50):
+        run.clock.advance(10_001)
+        assert run.verdict(asks=True) == Fine()
+    run.clock.advance(9_999)
+    assert run.verdict() == Fine()
+    run.clock.advance(2)
+    assert isinstance(run.verdict(), Interrupt)
+
+
+def test_a_question_holds_nobody_longer_than_its_tool_waits() -> None:
+    run = Run()
+    run.ask()
+    run.clock.advance(QUESTION_MS)
+    assert run.verdict(asks=True) == Fine()
+    run.clock.advance(10_001)
+    assert isinstance(run.verdict(asks=True), Interrupt)
+
+
+def test_a_call_that_is_only_named_like_a_question_gives_no_time() -> None:
+    """What a desk says of its tools is its own word; the office knows which questions were asked."""
     run = Run()
     run.step("tool_call", id="1", tool="mcp__manydesks__ask_user_question", arguments={"question": "Blue?"})
-    run.clock.advance(500_000)
-    assert run.verdict() == Fine()
-    run.step("tool_result", id="1", tool="mcp__manydesks__ask_user_question", ok=True, result="", duration_ms=1)
+    run.clock.advance(10_001)
     assert isinstance(run.verdict(), Interrupt)
 
 

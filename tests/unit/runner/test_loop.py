@@ -536,6 +536,27 @@ async def test_stop_now_ends_the_turn_without_an_ack() -> None:
     assert office.collected().acks == ()
 
 
+async def test_what_an_interrupted_turn_spent_is_booked_to_its_run() -> None:
+    class Late(Scripted):
+        """Learns what was spent only when it is interrupted, as programs do."""
+
+        def owed(self) -> tuple[Usage, ...]:
+            return (Usage(input=50_000, output=700),)
+
+    async def slow(batch: Turn) -> AsyncIterator[Step]:
+        yield Text(text="working")
+        await asyncio.Event().wait()
+
+    office = Office(Late(slow), heartbeat_seconds=0.01)
+    office.put(message("m1"))
+    task = asyncio.create_task(office.runner.run())
+    await office.until(lambda found: len(found.steps) == 1)
+    assert await office.stop(task, now=True) == "stopped"
+    found = office.collected()
+    assert [(step.type, step.run) for step in found.steps][1:] == [("usage", "run_1")]
+    assert found.steps[1].data["input"] == 50_000
+
+
 async def test_the_heart_beats_while_a_turn_runs() -> None:
     beats: list[int] = []
     enough = asyncio.Event()

@@ -25,7 +25,10 @@ CHECK_SECONDS = 20.0
 #: Through a read-only mount it cannot, and bwrap hands that on. Standard streams are opened anew for the same reason.
 _DEVICES_READ_ONLY = '"$0" --bind /dev /dev && "$0" -o remount,bind,ro /dev && exec "$@"'
 
-_BY_HAND = 'Until then providers that run programs need `sandbox = "none"`, set by hand.'
+_BY_HAND = (
+    "Until then agents that run programs do not start, unless they may do all that you can: `manydesks agent edit ID "
+    '--sandbox none`, or `kind = "none"` under `[sandbox]` in settings.toml.'
+)
 #: words of bwrap, and what they mean; the first that fits
 _ADVICE = (
     ("uid map", "The machine's security rules (AppArmor, on Ubuntu) keep bwrap from making user namespaces: allow it."),

@@ -162,6 +162,13 @@ class Pushable(Protocol):
         acknowledged, and are the next turn's."""
 
 
+class Owing(Protocol):
+    """A provider that learns what a turn had spent only after it was closed early."""
+
+    def owed(self) -> tuple[Usage, ...]:
+        """What nobody was told yet. Asked right after a turn was closed early: the run is not over for the host."""
+
+
 class Preparable(Protocol):
     """A provider whose program takes a while to start."""
 

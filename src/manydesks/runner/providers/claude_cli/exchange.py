@@ -14,7 +14,7 @@ from manydesks.runner.providers.claude_cli import failure
 from manydesks.runner.providers.claude_cli.failure import Retry, Verdict
 from manydesks.runner.providers.claude_cli.hearing import Hearing
 from manydesks.runner.providers.claude_cli.process import LineTooLong
-from manydesks.runner.providers.claude_cli.session import Session
+from manydesks.runner.providers.claude_cli.session import Session, shielded
 
 #: a pause between two tries that is longer than this is the office's to keep, not claude's
 MAX_PAUSE = 30.0
@@ -89,7 +89,14 @@ class Exchange:
                 for step in self._hearing.steps(line, self._clock.monotonic() / 1000):
                     yield step
             if verdict is not None:
-                yield self._failed(verdict, line)
+                ending = self._failed(verdict, line)
+                # before it is said: with the failure the run is over, and nothing can be booked to it any more
+                given, self.given = set(self.given), {}
+                if given:
+                    await shielded(self._session.interrupt(given))
+                for usage in self._session.settle():
+                    yield usage
+                yield ending
                 return
 
     async def _line(self) -> tuple[dict[str, Any] | None, Verdict | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import signal
 from collections import deque
@@ -13,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from manydesks.runner.masking import masked
+
+#: what a program at the desk prints, for the desk's log
+printed = logging.getLogger("manydesks.runner.printed")
 
 #: one line may hold a whole file that a tool read
 MAX_LINE = 64 << 20
@@ -147,7 +151,9 @@ class Process:
     def _keep(self, raw: bytes) -> None:
         text = raw[: 4 * _TAIL_LINE].decode(errors="replace").strip()
         if text:
-            self._tail.append(text if len(text) <= _TAIL_LINE else text[:_TAIL_LINE] + "…")
+            short = text if len(text) <= _TAIL_LINE else text[:_TAIL_LINE] + "…"
+            printed.info("claude: %s", masked(short))
+            self._tail.append(short)
 
 
 class _Protocol(asyncio.subprocess.SubprocessStreamProtocol):

@@ -11,7 +11,7 @@ from contextlib import aclosing, suppress
 from manydesks.domain.clock import Clock, SystemClock
 from manydesks.domain.mail import Inbound
 from manydesks.runner.prompt import Prompt, Reader, prompts
-from manydesks.runner.providers.base import Answer, Failed, Station, Step, Turn
+from manydesks.runner.providers.base import Answer, Failed, Station, Step, Turn, Usage
 from manydesks.runner.providers.claude_cli.exchange import PDF, Exchange, Lost, failed
 from manydesks.runner.providers.claude_cli.failure import Verdict
 from manydesks.runner.providers.claude_cli.options import read_options
@@ -30,7 +30,7 @@ LOST = (
 
 
 class Claude:
-    """A `Provider`, `Pushable` and `Preparable`.
+    """A `Provider`, `Pushable`, `Preparable` and `Owing`.
 
     * A turn is one prompt and its answer; a slash command is one more. What is pushed while it goes on is read between
       two steps of the same answer, or answered right after it: the turn ends when everything that was handed over is
@@ -94,6 +94,9 @@ class Claude:
             if exchange is None or late or prompt.command is not None or self._too_long(prompt):
                 return
             await exchange.give(prompt)
+
+    def owed(self) -> tuple[Usage, ...]:
+        return self._session.settle()
 
     async def close(self) -> None:
         await self._session.close()
