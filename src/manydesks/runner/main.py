@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _log(level: str) -> None:
-    """To standard error, which the office keeps as the desk's log: at any level what programs print, and in which run."""
+    """To standard error, which the office keeps as the desk's log: at any level what programs print, by run."""
     logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for name in ("runs", "printed"):
         logging.getLogger(f"manydesks.runner.{name}").setLevel(logging.INFO)
