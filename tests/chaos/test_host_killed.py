@@ -26,6 +26,9 @@ TEXTS = (
     "[@amy: !say a] [@ben: !say b] everyone",
     '!tool send_message {"text": "on my way"}',
     "!say [@cleo: !say handed over]",
+    "[@amy: !sleep 0.02\n!say a] -> [@ben: !say b] -> [@cleo: !say c]",
+    "[@amy: !say a] [@ben: !sleep 0.05\n!say b] => [@cleo: !say c]",
+    "!say [@amy: !say a] -> [@ben: !say b]",
 )
 
 
@@ -95,6 +98,7 @@ def survive(home: Path, *, kills: int, seed: int) -> OfficeProcess:
             reader.wait(1.0)
         assert office.stop() == 0
         answered_once(reader, senders.accepted)
+        nobody_waits_in_vain(home)
         gapless(reader)
     finally:
         reader.close()
@@ -119,6 +123,17 @@ def answered_once(reader, accepted: list[str]) -> None:
         assert [r["status"] for r in answers] == ["acked"] * len(answers)
         expected = 2 if "!tool" in message["text"] else 1
         assert len(answers) == expected, message
+
+
+def nobody_waits_in_vain(home: Path) -> None:
+    """Steps and joins went on when what they waited for had ended, and once."""
+    with closing(sqlite3.connect(f"file:{home / 'office.db'}?mode=ro", uri=True)) as db:
+        assert db.execute("select count(*) from joins where ended_at is not null").fetchone()[0] > 0
+        ended = "select 1 from join_parts p join messages m on m.message_id = p.message where p.join_id = j.id"
+        left = f"select id from joins j where ended_at is null and state = 0 and not exists ({ended} and m.state < 3)"
+        assert db.execute(left).fetchall() == []
+        twice = "select message from events where kind = 'message_released' group by message having count(*) > 1"
+        assert db.execute(twice).fetchall() == []
 
 
 def gapless(reader) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -148,3 +150,57 @@ def test_one_agent_s_program_is_its_own_fault(office: OfficeProcess, home: Path)
 
 def test_settings_that_are_not_there_are_not_valid(home: Path) -> None:
     assert doctor(home)[1]["settings"]["says"] == f"There is no {home}/settings.toml: all is as by default."
+
+
+def test_files_that_others_could_read(office: OfficeProcess, home: Path) -> None:
+    assert doctor(home)[1]["files"]["level"] == "ok"
+    (home / "office.db").chmod(0o644)
+    (home / "sessions").chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "manydesks", "--home", str(home), "doctor", "--json"], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    advice = [found["advice"] for found in json.loads(done.stdout)["findings"] if found["what"] == "files"]
+    assert advice == [f"Run `chmod 600 {home}/office.db`.", f"Run `chmod 700 {home}/sessions`."]
+    for words in advice:
+        subprocess.run(words.split("`")[1], shell=True, check=True)
+    assert doctor(home)[0] == 0
+
+
+def test_the_office_itself_its_store_and_its_clock(office: OfficeProcess, home: Path) -> None:
+    found = doctor(home)[1]
+    assert found["office"]["says"] == f"It runs (process {office.pid}, version 0.1.0)."
+    assert "is sound: 1 agents" in found["store"]["says"]
+    assert "survives a power cut" in found["store"]["says"]
+    assert "The time zone is " in found["clock"]["says"]
+    (home / "settings.toml").write_text("[office]\ndurability = 'crash'\n")
+    assert "not a power cut" in doctor(home)[1]["store"]["says"]
+    office.stop()
+    assert (doctor(home)[1]["office"]["level"], doctor(home)[0]) == ("note", 0)
+
+
+def test_settings_that_the_office_did_not_take(office: OfficeProcess, home: Path) -> None:
+    (home / "settings.toml").write_text("[retry]\njitter = 9\n")
+    office.until(lambda _: office.door.host()["settings"]["refused"])
+    # what is wrong with the file comes first, and is the same
+    assert "retry.jitter" in doctor(home)[1]["settings"]["says"]
+
+
+def test_a_store_that_is_damaged(office: OfficeProcess, home: Path) -> None:
+    office.stop()
+    with (home / "office.db").open("r+b") as file:
+        file.seek(4096 * 4)
+        file.write(b"\xff" * 4096 * 8)
+    code, found = doctor(home)
+    assert (code, found["store"]["level"]) == (1, "bad")
+    assert "restore a backup" in found["store"]["says"]
+
+
+def test_an_office_that_hangs(office: OfficeProcess, home: Path) -> None:
+    os.kill(office.pid, signal.SIGSTOP)
+    try:
+        code, found = doctor(home)
+    finally:
+        os.kill(office.pid, signal.SIGCONT)
+    assert (code, found["office"]["level"]) == (1, "bad")
+    assert "`kill -9` its process" in found["office"]["advice"]

@@ -33,17 +33,36 @@ from manydesks.testing.clock import ManualClock
 
 T = TypeVar("T")
 
-#: few agents and places, so that lanes get long
+#: few agents and places, so that lanes get long; both are the team `duo`
 AGENTS = ("ada", "bob")
+#: how long messages wait for others: over soon, or never before the end
+WAITS = (90_000, 10**10)
+#: what a person may write besides one tag for each agent, with whom it is for, in order
+LAID_OUT = {
+    "[@ada: one] -> [@bob: two]": ["ada", "bob"],
+    "[@bob: one] -> [@ada: two] -> [@bob: three]": ["bob", "ada", "bob"],
+    "[@ada,bob: one] -> [@ada: two]": ["ada", "bob", "ada"],
+    "[@ada: one] [@bob: two] => [@ada: three]": ["ada", "bob", "ada"],
+    "[@ada: one] -> [@bob: two] [@ada: three] => [@bob: four] -> [@ada: five]": ["ada", "bob", "bob", "ada"],
+    "[#duo: news]": ["ada", "bob"],
+    "[@bob: one] [#duo: news]": ["bob", "ada", "bob"],
+}
 EPOCHS = ("aa" * 16, "bb" * 16)
 #: what a stale fence must leave as it is; the ledger may say that it came
-STATE = ("messages", "responses", "claims", "runs", "run_messages", "agent_messages", "counters", "bodies", "sessions")
+STATE = (
+    "messages", "responses", "claims", "runs", "run_messages", "agent_messages", "counters", "bodies", "sessions",
+    "joins", "join_parts", "chat_messages",
+)  # fmt: skip
 
 #: what a desk does with one message of its claim
 ANSWER, COMPLETE, HAND_OFF, CANCEL, IGNORE = "answer", "complete", "hand off", "cancel", "ignore"
+CHAIN, JOIN, POST = "lay out a chain", "lay out a join", "post in the room"
+#: what it hands over then, to its mate
+HANDED = {HAND_OFF: "[@{0}: go on]", CHAIN: "[@{0}: one] -> [@{0}: two]", JOIN: "[@{0}: one] => [@{0}: two]",
+          POST: "[#duo: news]"}  # fmt: skip
 FAILURES = tuple(FailureClass)
 ACTS = st.sampled_from(
-    [ANSWER, ANSWER, ANSWER, COMPLETE, COMPLETE, HAND_OFF, CANCEL, IGNORE, *FAILURES, FailureClass.TRANSIENT]
+    [ANSWER, ANSWER, ANSWER, COMPLETE, COMPLETE, COMPLETE, *HANDED, CANCEL, IGNORE, *FAILURES, FailureClass.TRANSIENT]
 )
 
 DELIVERIES = st.sampled_from(
@@ -77,6 +96,7 @@ STEPS = st.one_of(
         place=st.sampled_from(["x", "x", "x", "y"]),
         priority=st.sampled_from([0, 0, 5]),
     )
+    + step("lay_out", 4, key=st.integers(0, 30), text=st.sampled_from(sorted(LAID_OUT)), wait=st.sampled_from(WAITS))
     + step("claim", 5, batch=st.integers(1, 4), most=st.integers(1, 3))
     + step("take", 14, pick=PICK, acts=ACT_LISTS, stale=RARELY, epoch=st.sampled_from(EPOCHS))
     + step("take_again", 1, pick=PICK)
@@ -87,7 +107,10 @@ STEPS = st.one_of(
     + step("settle", 8, pick=PICK, delivery=DELIVERIES, stale=RARELY)
     + step("the_host_is_killed", 1, resend=st.booleans(), pick=PICK, acts=ACT_LISTS, wrote=st.booleans())
     + step("by_hand", 1, pick=PICK, verb=st.sampled_from(["retry", "edit", "drop"]))
+    + step("try_again", 2, pick=PICK)
+    + step("let_go", 1, pick=PICK)
     + step("cancel", 1, pick=PICK, waiting=st.booleans())
+    + step("stop", 3, pick=PICK, what=st.sampled_from(["message", "message", "run", "session", "agent", "all"]))
     + step("a_quiet_hour", 2, rounds=st.integers(1, 4))
     + step("pause", 1, agent=st.sampled_from(AGENTS), paused=st.booleans())
     + step("archive", 2, back=st.sampled_from([0, 0, 3, 9, 40]))
@@ -98,7 +121,7 @@ STEPS = st.one_of(
         most=st.sampled_from([5, 20, 500]),
         arrival_ms=st.sampled_from([10**12, 10**12, 60_000]),
     )
-    + step("time_passes", 2, milliseconds=st.sampled_from([1, 4_000, 60_000]))
+    + step("time_passes", 2, milliseconds=st.sampled_from([1, 4_000, 60_000, 100_000]))
     + step("the_clock_is_set", 1, milliseconds=st.sampled_from([-3_600_000, 3_600_000]))
 )  # fmt: skip
 
@@ -110,11 +133,15 @@ class OfficeMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory(prefix="md-machine-")
         self.path = Path(self.folder.name) / "office.db"
         self.clock = ManualClock()
-        self.rules = Rules(retry=RetryPolicy(max_attempts=4), limits=Limits(hops=3, per_trace=8), rng=random.Random(1))
+        self.rules = Rules(
+            retry=RetryPolicy(max_attempts=4), limits=Limits(hops=3, per_trace=8), rng=random.Random(1),
+            wait_ms=WAITS[0],
+        )  # fmt: skip
         self.store = Store(self.path, durability="crash", clock=self.clock)
         self.eyes = open_reader(self.path)
         for agent in AGENTS:
             self.do(self.store.add_agent(id=agent, provider="rehearsal"))
+        self.do(self.store.add_team(id="duo", name="Duo", leader="ada", members=AGENTS))
         #: everything that was ever handed out, live or stale
         self.runs: list[Claimed] = []
         self.parcels: list[Parcel] = []
@@ -138,6 +165,13 @@ class OfficeMachine(RuleBasedStateMachine):
         self.last: dict[str, int] = {}
         #: (table, id) → trace, of every message and response that is there
         self.there: dict[tuple[str, int], str] = {}
+        #: message → what was ever said of it, in order, also what is pruned by now
+        self.said: dict[str, list[tuple[int, str, dict[str, Any]]]] = {}
+        self.heard = 0
+        #: message → (kind, messages it waits for), of every one that ever waited
+        self.waits: dict[str, tuple[str, list[str]]] = {}
+        #: messages that were refused with an answer
+        self.refused: set[str] = set()
 
     # the office's hands
 
@@ -207,9 +241,9 @@ class OfficeMachine(RuleBasedStateMachine):
             elif act == COMPLETE:
                 say("all of it", work.message_id)
                 ack(work.message_id, "completed")
-            elif act == HAND_OFF:
+            elif act in HANDED:
                 mate = AGENTS[(AGENTS.index(claimed.agent) + 1) % len(AGENTS)]
-                say(f"[@{mate}: go on]", work.message_id)
+                say(HANDED[act].format(mate), work.message_id)
                 ack(work.message_id, "completed")
             elif act == CANCEL:
                 ack(work.message_id, "cancelled")
@@ -227,6 +261,20 @@ class OfficeMachine(RuleBasedStateMachine):
 
     def listen(self) -> None:
         self.last |= dict(self.rows("select trace, max(seq) from events where trace is not null group by trace"))
+        for seq, kind, message, data in self.rows(
+            "select seq, kind, message, data from events where seq > ? and message is not null order by seq", self.heard
+        ):
+            self.said.setdefault(message, []).append((seq, kind, json.loads(data)))
+            self.heard = seq
+        for message, kind, parts in self.rows(
+            "select j.message, j.kind, json_group_array(p.message) from joins j join join_parts p on p.join_id = j.id "
+            "group by j.id"
+        ):
+            self.waits[message] = (kind, json.loads(parts))
+        self.refused |= {
+            message
+            for (message,) in self.rows("select message_id from responses where operation = 'notice' and run not null")
+        }
 
     @initialize(require_archive=st.booleans())
     def first(self, require_archive: bool) -> None:
@@ -234,14 +282,21 @@ class OfficeMachine(RuleBasedStateMachine):
         self.head = self.rows("select seq from ledger_head")[0][0]
 
     def accept(self, key: int, agents: list[str], place: str, priority: int) -> None:
+        self.arrives(key, " ".join(f"[@{agent}: hello]" for agent in agents), agents, place=place, priority=priority)
+
+    def lay_out(self, key: int, text: str, wait: int) -> None:
+        self.arrives(key, text, LAID_OUT[text], wait_ms=wait)
+
+    def arrives(
+        self, key: int, text: str, agents: list[str], *, place: str = "x", priority: int = 0, wait_ms: int = 1
+    ) -> None:
         name = f"api_{key}"
         incoming = Incoming(
-            source="api", key=name, text=" ".join(f"[@{agent}: hello]" for agent in agents), channel="console",
-            platform_id=place, priority=priority,
+            source="api", key=name, text=text, channel="console", platform_id=place, priority=priority
         )  # fmt: skip
         before = self.state()
         try:
-            accepted = self.do(self.store.accept(incoming, default_agent="ada", message_bytes=1000))
+            accepted = self.do(self.store.accept(incoming, default_agent="ada", message_bytes=1000, wait_ms=wait_ms))
         except Duplicate:
             assert name in self.accepted
             assert self.state() == before
@@ -369,7 +424,7 @@ class OfficeMachine(RuleBasedStateMachine):
             "edit": lambda: self.store.retry(message, "in other words"),
             "drop": lambda: self.store.drop(message),
         }[verb]
-        if state == 5:
+        if state == 5 or (state, verb) == (2, "drop"):
             self.do(act())
             if verb != "drop":
                 self.requeued.add(message)
@@ -377,6 +432,29 @@ class OfficeMachine(RuleBasedStateMachine):
             with pytest.raises(WrongState):
                 self.do(act())
             assert self.state() == before
+
+    def try_again(self, pick: int) -> None:
+        """A dead letter that somebody waits for."""
+        dead = self.rows(
+            "select message_id from messages m where state = 5 and exists "
+            "(select 1 from join_parts p join joins j on j.id = p.join_id where p.message = m.message_id "
+            "and j.ended_at is null) order by id"
+        )
+        if dead:
+            (message,) = dead[pick % len(dead)]
+            self.do(self.store.retry(message))
+            self.requeued.add(message)
+
+    def let_go(self, pick: int) -> None:
+        """A person lets a held message go on: one that waits with what there is, one of the loop guard's may wait."""
+        held = self.rows("select message_id, hold_reason from messages where state = 2 order by id")
+        if not held:
+            return
+        message, reason = held[pick % len(held)]
+        goes_on = self.rows("select 1 from joins where message = ? and ended_at is null", message)
+        self.do(self.store.release_held(message))
+        expected = "held" if reason == "loop_guard" and goes_on else "pending"
+        assert self.rows("select status from messages where message_id = ?", message) == [(expected,)]
 
     def cancel(self, pick: int, waiting: bool) -> None:
         which = "state in (0, 2)" if waiting else "state not in (0, 2)"
@@ -388,10 +466,29 @@ class OfficeMachine(RuleBasedStateMachine):
         if state in (0, 2):
             self.do(self.store.cancel(message))
             assert self.rows("select status from messages where message_id = ?", message) == [("cancelled",)]
+        elif state == 4:
+            self.do(self.store.cancel(message))
+            assert self.state() == before
         else:
             with pytest.raises(WrongState):
                 self.do(self.store.cancel(message))
             assert self.state() == before
+
+    def stop(self, pick: int, what: str) -> None:
+        """With a host: what runs is cancelled too, and its run is somebody's to end, sooner or later."""
+        running = self.rows("select message_id, run, session, agent from messages where state = 1 order by id")
+        if not running:
+            return
+        message, run, session, agent = running[pick % len(running)]
+        fences = self.live()
+        if what in ("agent", "all"):
+            done = self.do(self.store.cancel_all(agent if what == "agent" else None, host=True))
+        else:
+            done = self.do(self.store.cancel({"message": message, "run": run, "session": session}[what], host=True))
+        assert self.rows("select status from messages where message_id = ?", message) == [("cancelled",)]
+        assert {fence for _, fence in done.runs} <= fences
+        # nobody sits down at a desk that is still in use
+        assert self.live() == fences
 
     def pause(self, agent: str, paused: bool) -> None:
         changed = self.do(self.store.pause(agent) if paused else self.store.resume(agent))
@@ -473,7 +570,9 @@ class OfficeMachine(RuleBasedStateMachine):
         self.none_of(
             "a claim of nothing",
             "select fence from claims c where not exists (select 1 from messages where fence = c.fence and state = 1) "
-            "and not exists (select 1 from responses where fence = c.fence and state = 1)",
+            "and not exists (select 1 from responses where fence = c.fence and state = 1) "
+            # but for a run that was stopped, and has not ended yet
+            "and not exists (select 1 from runs r where r.fence = c.fence and r.outcome = 'cancelled')",
         )
         self.none_of(
             "a batch for two places",
@@ -518,7 +617,8 @@ class OfficeMachine(RuleBasedStateMachine):
             "a text that nobody names",
             "select id from bodies where id not in (select body from arrivals union select body from messages "
             "union select body from responses union select original_body from responses "
-            "union select body from agent_messages union select coalesce(body, 0) from events)",
+            "union select body from agent_messages union select coalesce(body, 0) from events "
+            "union select body from chat_messages union select body from joins)",
         )
 
     @invariant()
@@ -576,6 +676,61 @@ class OfficeMachine(RuleBasedStateMachine):
         )
         self.none_of("held without a reason", "select id from messages where state = 2 and hold_reason is null")
 
+    @invariant()
+    def who_waits_is_neither_forgotten_nor_let_go_too_early(self) -> None:
+        waiting = "j.ended_at is null"
+        of = "(select m.{0} from messages m where m.message_id = {1})"
+        self.none_of(
+            "its message does not wait any more",
+            f"select j.id from joins j where {waiting} and {of.format('state', 'j.message')} <> 2",
+        )
+        self.none_of(
+            "held for others, but it waits for nothing",
+            "select m.id from messages m where state = 2 and hold_reason in ('chain', 'join') and not exists "
+            f"(select 1 from joins j where j.message = m.message_id and j.id = m.hold_ref and {waiting} "
+            "and j.kind = m.hold_reason and j.deadline = m.hold_until)",
+        )
+        unended = (
+            f"exists (select 1 from join_parts p where p.join_id = j.id and {of.format('state', 'p.message')} < 3)"
+        )
+        self.none_of(
+            "all it waits for has ended", f"select j.id from joins j where {waiting} and j.state = 0 and not {unended}"
+        )
+        # of a chain: dead, or itself a step of one that is broken
+        failed = (
+            "exists (select 1 from join_parts p join messages m on m.message_id = p.message "
+            "left join joins o on o.message = p.message and o.ended_at is null and o.state = 3 "
+            "where p.join_id = j.id and (m.state = 5 or o.id is not null))"
+        )
+        self.none_of(
+            "a chain that is broken without a reason, or whole with one",
+            f"select j.id from joins j where {waiting} and j.kind = 'chain' and (j.state = 3) <> {failed}",
+        )
+        self.none_of(
+            "a chain that waits for what will never come",
+            f"select j.id from joins j join join_parts p on p.join_id = j.id where {waiting} and j.kind = 'chain' "
+            f"and {of.format('state', 'p.message')} = 4",
+        )
+        for message, (kind, parts) in self.waits.items():
+            said = self.said.get(message, [])
+            released = [(seq, data) for seq, word, data in said if word == "message_released" and data.get("ref")]
+            assert len(released) <= 1, f"{message} was released twice"
+            begun = [seq for seq, word, _ in said if word == "message_received"]
+            for seq, data in released:
+                assert not begun or begun[0] > seq, f"{message} has begun before it was released"
+                if data["outcome"] == "complete" and data["actor"] is None:
+                    assert all(self.had_ended(part, kind, seq) for part in parts), (
+                        f"{message}, a {kind}, was released too early: {[(part, self.said[part]) for part in parts]}"
+                    )
+
+    def had_ended(self, part: str, kind: str, seq: int) -> bool:
+        """Whether the ledger had said, before that, that a part was answered; for a join, that it ended or was held."""
+        before = {word for at, word, data in self.said[part] if at < seq}
+        if kind == "chain":
+            return "message_completed" in before and part not in self.refused
+        broken = any(at < seq and word == "message_held" and data.get("detail") for at, word, data in self.said[part])
+        return broken or bool(before & {"message_completed", "message_dead", "message_cancelled"})
+
     # and in the end
 
     def teardown(self) -> None:
@@ -596,15 +751,16 @@ class OfficeMachine(RuleBasedStateMachine):
         for parcel in [parcel for parcel in self.parcels if parcel.fence in self.live()]:
             self._settle(parcel, Delivery(receipt="r"), ours=True)
         unfinished = (
-            "select count(*) from messages where state <= 1 union all select count(*) from responses where state <= 1"
+            "select count(*) from messages where state <= 1 union all select count(*) from responses where state <= 1 "
+            "union all select count(*) from joins where ended_at is null"
         )
         for _ in range(1_000):
-            if self.rows(unfinished) == [(0,), (0,)]:
+            if self.rows(unfinished) == [(0,), (0,), (0,)]:
                 break
             self.answer_and_deliver()
             if (timer := self.do(self.store.next_timer())) is not None:
                 self.clock.advance(max(0, timer))
-        assert self.rows(unfinished) == [(0,), (0,)], "something is stuck"
+        assert self.rows(unfinished) == [(0,), (0,), (0,)], "something is stuck"
         self.listen()
         self.lanes()
         self.ledger_and_counters()
@@ -612,6 +768,7 @@ class OfficeMachine(RuleBasedStateMachine):
         self.each_key_yields_one_chain()
         self.what_has_ended_stays_so()
         self.nothing_is_said_twice_and_nobody_is_left_untold()
+        self.who_waits_is_neither_forgotten_nor_let_go_too_early()
 
     def answer_and_deliver(self) -> None:
         for claimed in self.do(self.store.claim(batch=3, most=3)):

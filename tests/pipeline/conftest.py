@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from manydesks.testing.history import Made
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,6 +68,20 @@ class Ledger:
                 rows.append(tuple(row.values()))
             db.executemany(f"insert into events values ({', '.join('?' * 11)})", rows)
             db.executemany("insert into bodies values (?, ?, ?)", bodies)
+            db.commit()
+
+    def tell(self, events: Iterable[Made]) -> None:
+        """Adds these events, each with the text it has."""
+        with closing(self._connect()) as db:
+            seq = db.execute("select coalesce(max(seq), 0) from events").fetchone()[0]
+            body = db.execute("select coalesce(max(id), 0) from bodies").fetchone()[0]
+            for event in events:
+                seq += 1
+                if event.text is not None:
+                    body += 1
+                    db.execute("insert into bodies values (?, ?, null)", (body, event.text))
+                named = body if event.text is not None else None
+                db.execute(f"insert into events values ({', '.join('?' * 11)})", event.row(seq, named))
             db.commit()
 
     def execute(self, sql: str, *values: Any) -> None:

@@ -24,6 +24,14 @@ QUEUE = (
     "a handler that does nothing",
     "Wake-up",
 )
+OFFICE = (
+    "The host idle",
+    "From the stored message to the run",
+    "End to end",
+    "sessions known",
+    "messages for one agent",
+    "One message to 50 agents",
+)
 DESK = ("Rehearsal inside the host", "Rehearsal in bubblewrap", "claude by hand", "at work at once")
 
 
@@ -58,10 +66,21 @@ def test_a_quick_run_seats_desks_of_every_kind(tmp_path: Path) -> None:
         assert verdict_of(text, what) == "ok"
 
 
+@pytest.mark.slow
+def test_a_quick_run_opens_offices(tmp_path: Path) -> None:
+    text = quick_run("office", tmp_path)
+    assert [title for title in OFFICE if title not in text] == []
+    # these do not depend on who else uses the machine
+    assert verdict_of(text, "  in order") == "ok"
+    assert [line.split()[-1] for line in text.splitlines() if line.startswith("  in memory  ")] != []
+
+
 def test_help_installs_nothing_and_knows_every_scenario(report: ModuleType) -> None:
     done = subprocess.run([ROOT / "scripts" / "bench", "--help"], capture_output=True, text=True, check=True)
     names = [
-        name for part in ("queue", "desk") for name in importlib.import_module(f"benchmarks.{part}.__main__").SCENARIOS
+        name
+        for part in ("queue", "desk", "office")
+        for name in importlib.import_module(f"benchmarks.{part}.__main__").SCENARIOS
     ]
     assert [name for name in names if name not in done.stdout] == []
 
@@ -89,7 +108,7 @@ def test_a_missed_target_is_an_exit_code_of_its_own_but_for_a_quick_look(report:
 def test_an_unknown_part_is_refused_with_the_usage() -> None:
     done = subprocess.run([ROOT / "scripts" / "bench", "nothing"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "scripts/bench queue|desk" in done.stderr
+    assert "scripts/bench queue|desk|office" in done.stderr
 
 
 @pytest.fixture

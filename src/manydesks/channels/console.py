@@ -13,9 +13,8 @@ import sys
 import threading
 from collections.abc import Callable
 from queue import Full, Queue
-from typing import Literal
 
-from manydesks.channels.base import Receipt
+from manydesks.channels.base import Descriptor, Line, Receipt
 from manydesks.domain.envelope import Parcel
 from manydesks.domain.reading import readable
 
@@ -60,21 +59,49 @@ def _print(line: str) -> None:
 
 
 class Console:
-    name = "console"
-    cut_off: Literal["resend", "ask"] = "resend"
-
     def __init__(self, show: Callable[[str], None], *, texts: bool = True) -> None:
         self._show = show
         #: False: only that there was an answer; a log file must not keep what was said
         self._texts = texts
 
+    async def start(self) -> None:
+        pass
+
+    async def stop(self) -> None:
+        pass
+
     async def send(self, parcel: Parcel) -> Receipt:
-        said = _shown(parcel) if self._texts else f"answered {parcel.message_id} ({len(parcel.text)} characters)"
+        said = _shown(parcel) if self._texts else _told(parcel)
         line = f"{parcel.agent} → {parcel.sender}: {said}"
         self._show("".join(c if c.isprintable() or c in "\n\t" else "�" for c in line))
         return Receipt(id=f"console:{parcel.id}")
 
 
+def _told(parcel: Parcel) -> str:
+    """That something was said, without a word of it. A notice may tell of a failure: it is no answer."""
+    what = "answered" if parcel.operation == "message" else f"{parcel.operation} about"
+    return f"{what} {parcel.message_id} ({len(parcel.text)} characters)"
+
+
 def _shown(parcel: Parcel) -> str:
     question = parcel.metadata.get("question", {}).get("id")
     return readable(operation=parcel.operation, text=parcel.text, files=parcel.files, question=question)
+
+
+def _load(line: Line) -> Console:
+    return Console(line.show, texts=sys.stdout.isatty())
+
+
+CHANNEL = Descriptor(
+    name="console",
+    load=_load,
+    by_itself=True,
+    # whoever waits for an answer reads it, whole, from the store
+    files="along",
+    edits=True,
+    reactions=True,
+    cards=True,
+    buttons=True,
+    cut_off="resend",
+    summary="the terminal that the office runs in, and commands that wait",
+)

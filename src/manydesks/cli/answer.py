@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from manydesks.cli import complete
 from manydesks.cli.body import read_body
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
@@ -12,7 +13,7 @@ from manydesks.cli.text import one_line
 
 
 @click.command(cls=Command)
-@click.argument("id")
+@click.argument("id", shell_complete=complete.questions)
 @click.argument("answer", metavar="OPTION|TEXT")
 @click.option("--text", "own_words", is_flag=True, help="Take the answer as text, also if it names an option.")
 @pass_invocation
@@ -29,4 +30,6 @@ def answer(invocation: Invocation, id: str, answer: str, own_words: bool) -> Non
         out.value(result)
     else:
         chosen = "" if result["selectedOption"] is None else f" ({one_line(result['selectedOption'])})"
-        out.line(f"{one_line(id)} is answered{chosen}; {one_line(result['agent'])} is told.")
+        # the office's own questions are answered to the office
+        effect = result.get("effect") or f"{result['agent']} is told"
+        out.line(f"{one_line(id)} is answered{chosen}; {one_line(effect)}.")

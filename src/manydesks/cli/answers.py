@@ -15,6 +15,10 @@ UNSETTLED = frozenset({"pending", "sending"})
 UNSEEN = UNSETTLED | {"held", "withdrawn"}
 #: reasons for which a held message goes on without a person; unknown ones are waited for as well, up to the time limit
 PASSING = frozenset({None, "", "chain", "join", "schedule"})
+#: those of them that go on when others have ended
+WAITING = frozenset({"chain", "join"})
+#: messages that did not end well
+FAILED = frozenset({"dead", "cancelled", "held"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +31,7 @@ class Answer:
     agent: str
     text: str
     status: str
-    #: the office's word that the message died; `failures` says the same, with what to do
+    #: the office's word that the message died, or will not be asked; `failures` says the same, with what to do
     obituary: bool
     #: more than one agent works on the trace, so far
     several: bool
@@ -71,7 +75,7 @@ class Answers:
                     agent=message["agent"],
                     text=response["text"] or "",
                     status=response["status"],
-                    obituary=message["status"] == "dead" and response.get("operation") == "notice",
+                    obituary=message["status"] in FAILED and response.get("operation") == "notice",
                     several=several,
                     response=response,
                     together=together,
@@ -88,16 +92,27 @@ def _answers_to(message: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any],
 
 def settled(trace: Mapping[str, Any]) -> bool:
     """Nothing moves any more: every message has ended or waits for a person, every response is where it will be."""
+    messages = {message["messageId"]: message for message in trace["messages"]}
     return all(
-        not _moves(message) and not any(response["status"] in UNSETTLED for response, _ in _answers_to(message))
+        not _moves(message, messages)
+        and not any(response["status"] in UNSETTLED for response, _ in _answers_to(message))
         for message in trace["messages"]
     )
 
 
-def _moves(message: Mapping[str, Any]) -> bool:
-    if message["status"] == "held":
+def _moves(message: Mapping[str, Any], among: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether it goes on without a person. One that waits for others does if one of them does."""
+    if message["status"] != "held":
+        return message["status"] in ("pending", "processing")
+    if message.get("wait") is None or message.get("holdReason") not in WAITING:
         return message.get("holdReason") in PASSING
-    return message["status"] in ("pending", "processing")
+    parts = (among.get(part["messageId"]) for part in message["wait"]["parts"])
+    return any(part is not None and _moves(part, among) for part in parts)
+
+
+def _needs_a_person(message: Mapping[str, Any]) -> bool:
+    broken = (message.get("wait") or {}).get("status") == "broken"
+    return message.get("holdReason") not in PASSING or broken
 
 
 def verdict(trace: Mapping[str, Any]) -> str:
@@ -118,7 +133,8 @@ def failures(trace: Mapping[str, Any]) -> list[str]:
             reason = (message.get("lastError") or "no reason is known").rstrip(".")
             found.append(f"{name} failed: {reason}. `manydesks queue retry {message['messageId']}` tries it again.")
         elif message["status"] == "cancelled":
-            found.append(f"{name} was cancelled.")
+            reason = (message.get("lastError") or "").rstrip(".")
+            found.append(f"{name} was cancelled{f': {reason}' if reason else ''}.")
         elif message["status"] == "held":
             found.append(held_sentence(message))
     for response in _lost(trace):
@@ -147,6 +163,6 @@ def held_sentence(message: Mapping[str, Any]) -> str:
     why = ": ".join(part for part in (message.get("holdReason"), message.get("lastError")) if part).rstrip(".")
     name, id = f"{message['messageId']} to {message['agent']}", message["messageId"]
     told = f"{name} is held{f' ({why})' if why else ''}"
-    if _moves(message):  # it goes on when its time has come; pushing it would take its turn from another
+    if not _needs_a_person(message):  # it goes on when its time has come; pushing it would take its turn from another
         return f"{told}."
     return f"{told}; `manydesks queue release {id}` lets it go on, `manydesks queue drop {id}` gives it up."

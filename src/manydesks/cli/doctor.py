@@ -22,7 +22,8 @@ def doctor(invocation: Invocation) -> int:
     """
     import asyncio
 
-    from manydesks.office.checkup import Finding, checkup
+    from manydesks.office.checkup import checkup
+    from manydesks.office.finding import Finding
 
     out = invocation.out
 

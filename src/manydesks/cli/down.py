@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
+from manydesks.cli.closing import close_office
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
 from manydesks.cli.seconds import timeout_option
-from manydesks.domain.errors import NotAnswering, NotRunning, OfficeError
 
 
 @click.command(cls=Command)
@@ -19,24 +19,10 @@ def down(invocation: Invocation, timeout: float) -> None:
     What is not finished in time is taken up again by the next office. Closing an office that does not run is no error.
     """
     out = invocation.out
-    stopped = _runs(invocation)
-    if stopped:
-        try:
-            ended = invocation.door.stop(timeout)
-        except NotRunning:  # it ended between the two questions
-            ended = True
-        if not ended:
-            raise OfficeError(f"The office on {invocation.home.path} has not ended within {timeout:g} s; try again.")
+    stopped = close_office(invocation, timeout)
     if out.json:
         out.value({"stopped": stopped})
     elif stopped:
         out.line("The office is down.")
     else:
         out.note("No office was running.")
-
-
-def _runs(invocation: Invocation) -> bool:
-    try:
-        return invocation.door.host() is not None
-    except NotAnswering:  # a host that hangs can still be stopped
-        return True

@@ -45,7 +45,7 @@ def run(invocation: Invocation) -> None:
     settings = _settings(invocation)
     lake, db, out = _lake(invocation, settings), _store(invocation), invocation.out
     from manydesks.pipeline.disk import disk_refusals
-    from manydesks.pipeline.jobs.archive import archive
+    from manydesks.pipeline.jobs.whole import run as bring
     from manydesks.pipeline.lock import hold
     from manydesks.pipeline.sources.ledger import heads
     from manydesks.pipeline.tables import sweep
@@ -57,7 +57,7 @@ def run(invocation: Invocation) -> None:
     begun = invocation.clock.monotonic()
     with _progress(out) as tell, _spark(invocation, settings, tell) as spark:
         started = (invocation.clock.monotonic() - begun) / 1000
-        report = archive(db, lake, spark, lambda step, done, total: tell(f"{step}: {done:,} of {total:,}"))
+        report = bring(db, lake, spark, lambda step, done, total: tell(f"{step}: {done:,} of {total:,}"))
     # after the commit, and also when nothing was new: an earlier run may have been stopped just before this
     if report.to_seq:
         invocation.door.ask("mark_archived", seq=report.to_seq)

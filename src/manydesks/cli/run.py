@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from manydesks.cli import complete
 from manydesks.cli.command import Group, pass_invocation
 from manydesks.cli.invocation import Invocation
 from manydesks.cli.output import dumps
@@ -15,7 +16,7 @@ def run() -> None:
 
 
 @run.command()
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.argument("ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete.messages)
 @pass_invocation
 def export(invocation: Invocation, ids: tuple[str, ...]) -> None:
     """Print runs as a recording, which the provider rehearsal plays back.

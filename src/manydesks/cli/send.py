@@ -6,28 +6,28 @@ from typing import Any
 
 import click
 
-from manydesks.cli import exits
-from manydesks.cli.answers import Answer, Answers, failures, setbacks, settled, verdict
+from manydesks.cli import complete, exits
+from manydesks.cli.answers import Answer, failures, setbacks, verdict
 from manydesks.cli.body import read_body
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
-from manydesks.cli.live import Live
-from manydesks.cli.response import shown
 from manydesks.cli.seconds import timeout_option
 from manydesks.cli.sender import login_name
 from manydesks.cli.text import one_line
-from manydesks.domain.errors import BadInput, NotAnswering, UnknownTrace
+from manydesks.cli.waiting import Waiting, tell_on
+from manydesks.domain.errors import BadInput, NotAnswering
 from manydesks.domain.ids import new_id
-
-#: a wake-up lost between a look and a wait costs no more than this
-LOOK_AGAIN_SECONDS = 1.0
-#: how often the words of an answer that is being written are asked for, where there is a terminal to show them
-LIVE_SECONDS = 0.2
 
 
 @click.command(cls=Command)
 @click.argument("text")
-@click.option("--to", "to", metavar="AGENT", help="Who gets it, as it is: addresses in the text are not read.")
+@click.option(
+    "--to",
+    "to",
+    metavar="AGENT",
+    shell_complete=complete.people,
+    help="Who gets it, as it is: addresses in the text are not read.",
+)
 @click.option("--wait", is_flag=True, help="Print the answers, hand-offs included, until all have come.")
 @timeout_option(default=60, help="How long --wait waits.")
 @click.option("--file", "files", multiple=True, metavar="PATH", help="A file that goes with it; repeatable.")
@@ -89,30 +89,11 @@ def _keep(invocation: Invocation, files: tuple[str, ...]) -> list[dict[str, Any]
 
 def _wait(invocation: Invocation, accepted: dict[str, Any], timeout: float, *, office: bool) -> int:
     """Follow the trace until it has settled or the time is over; tell, and return the exit code."""
-    out, reader, clock = invocation.out, invocation.reader, invocation.clock
-    deadline = clock.monotonic() + round(timeout * 1000)
-    answers, told, live = Answers(), list[Answer](), Live(invocation.out, invocation.environ)
-    step = LIVE_SECONDS if live.works and office else LOOK_AGAIN_SECONDS
-    while True:
-        trace = reader.trace(accepted["traceId"])
-        if trace is None:
-            raise UnknownTrace(trace=accepted["traceId"])
-        for answer in answers.new(trace):
-            told.append(answer)
-            if not out.json and not answer.obituary:
-                live.wipe()
-                said = shown(answer.response, invocation.home.path)
-                out.answer(said, agent=answer.agent if answer.several else None)
-                if answer.together is not None:
-                    out.note(f"{answer.message_id} was answered together with {answer.together}.")
-        done = settled(trace)
-        left = deadline - clock.monotonic()
-        if done or left <= 0:
-            break
-        if live.works and office:
-            live.show(invocation.door.words(accepted["traceId"]))
-        reader.wait(min(left / 1000, step))
-    live.wipe()
+    out, told = invocation.out, list[Answer]()
+    tell = told.append if out.json else tell_on(out, invocation)
+    waiting = Waiting(invocation, accepted["traceId"], tell=tell)
+    done = waiting.wait(invocation.clock.monotonic() + round(timeout * 1000), office=office)
+    trace = waiting.trace
     reasons = failures(trace)
     if not done:
         reasons.extend(setbacks(trace))

@@ -1,20 +1,25 @@
-"""`manydesks status`: is the office up, and what is in its queue."""
+"""`manydesks status`: is the office up, what is in its queue, and what waits for a person."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 
 from manydesks import __version__
 from manydesks.cli import exits
+from manydesks.cli.answers import PASSING
+from manydesks.cli.caps import sentence, today
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
-from manydesks.cli.quantity import duration
+from manydesks.cli.quantity import count, duration, moment
 from manydesks.cli.text import one_line
-from manydesks.domain.errors import ManyDesksError, NotAnswering
+from manydesks.domain.errors import ManyDesksError, NotAnswering, SettingsError
 
 SHOWN = ("pending", "processing", "held", "dead", "outgoing")
+#: it answers from memory, so that one which takes longer hangs; a loaded machine is allowed for
+ANSWER_SECONDS = 3.0
 
 
 @click.command(cls=Command)
@@ -22,36 +27,68 @@ SHOWN = ("pending", "processing", "held", "dead", "outgoing")
 def status(invocation: Invocation) -> int:
     """Show whether the office is up, and its queue.
 
-    The exit code is 0 only if an office runs and answers.
+    Also what waits for you: dead letters, messages that are held, answers that may not have arrived, questions. It is
+    read from the store, and so shown as well when the office is down or hangs. The exit code is 0 only if an office
+    runs and answers.
     """
     out = invocation.out
     host: dict[str, Any] | None = None
+    hangs_since: int | None = None
     try:
-        host = invocation.door.host()
+        host = invocation.door.host(ANSWER_SECONDS)
         state = "up" if host is not None else "down"
     except NotAnswering as error:
-        state = "not_answering"
+        state, hangs_since = "not_answering", invocation.door.last_sign()
         out.note(str(error))
-    queue: dict[str, int] | None = None
-    paused: list[str] = []
+    seen: dict[str, Any] = {"queue": None, "paused": [], "officePaused": False, "waiting": None}
     try:
-        queue = invocation.reader.queue_status()
-        paused = [row["id"] for row in invocation.reader.agents() if row["paused"]]
+        reader = invocation.reader
+        agents = reader.agents()
+        paused = [row["id"] for row in agents if row["paused"]]
+        why = {row["id"]: row["pauseReason"] for row in agents if row.get("pauseReason")}
+        office = reader.office_paused()
+        seen = {
+            "queue": reader.queue_status(),
+            "paused": paused,
+            "overBudget": why,
+            "caps": _caps(invocation),
+            "officePaused": office,
+            "waiting": reader.overview(),
+        }
     except ManyDesksError as error:
         if state == "up":
             raise
         out.note(str(error))  # the answer is "no" already, and a home that was never used has no queue
     home = str(invocation.home.path)
     if out.json:
-        out.value({"status": state, "home": home, "host": host, "queue": queue, "paused": paused})
-    else:
-        out.line(f"office  {out.status(state.replace('_', ' '))}{_about(host)}")
-        out.line(f"home    {one_line(home)}")
-        if queue is not None:
-            out.line("queue   " + ", ".join(f"{queue[key]:,} {key}" for key in SHOWN))
-        if paused:
-            out.line("paused  " + ", ".join(map(one_line, paused)))
+        out.value({"status": state, "home": home, "host": host, "hangsSince": hangs_since, **seen})
+        return exits.OK if state == "up" else exits.FAILED
+    since = "" if hangs_since is None else f"  since {moment(hangs_since)}"
+    out.line(f"office  {out.status(state.replace('_', ' '))}{_about(host)}{since}")
+    out.line(f"home    {one_line(home)}")
+    if seen["queue"] is not None:
+        out.line("queue   " + ", ".join(f"{seen['queue'][key]:,} {key}" for key in SHOWN))
+    if seen["officePaused"]:
+        out.line("paused  the whole office: nothing begins until `manydesks queue resume --all`")
+    if seen["paused"]:
+        out.line("paused  " + ", ".join(map(one_line, seen["paused"])))
+    for agent, reason in seen.get("overBudget", {}).items():
+        out.line(f"budget  {one_line(agent)} is paused: {one_line(reason)}")
+    for cap in seen.get("caps", ()):
+        out.line(f"today   {one_line(cap['agent'] or 'the office')}: {sentence(cap)}")
+    for line in _settings(host):
+        out.line(f"settings  {line}")
+    for line in _waiting(seen["queue"], seen["waiting"]):
+        out.line(f"{'waits':<8}{line}")
     return exits.OK if state == "up" else exits.FAILED
+
+
+def _caps(invocation: Invocation) -> list[dict[str, Any]]:
+    """The office's own, and those of agents that are used by now; none while the settings are not valid."""
+    try:
+        return [cap for cap in today(invocation) if cap["agent"] is None or cap["spent"] or cap["reserved"]]
+    except SettingsError:
+        return []
 
 
 def _about(host: dict[str, Any] | None) -> str:
@@ -60,3 +97,29 @@ def _about(host: dict[str, Any] | None) -> str:
     version = one_line(str(host["version"]))
     older = "" if version == __version__ else f", this command is {__version__}"
     return f"  (process {host['pid']}, version {version}{older}, for {duration(host['uptime_ms'])})"
+
+
+def _settings(host: Mapping[str, Any] | None) -> Iterator[str]:
+    """What of the settings file does not count now."""
+    known = (host or {}).get("settings") or {}
+    if known.get("refused"):
+        yield f"not taken, the old ones stay: {one_line(str(known['refused']))}"
+    for name in known.get("nextStart") or ():
+        yield f"{one_line(str(name))} takes effect at the next start"
+
+
+def _waiting(queue: Mapping[str, int] | None, waiting: Mapping[str, Any] | None) -> Iterator[str]:
+    """What waits for a person, each with the command that deals with it."""
+    if queue is None or waiting is None:
+        return
+    if waiting["questions"]:
+        yield f"{count(waiting['questions'], 'question')}: `manydesks questions`"
+    if queue["dead"]:
+        yield f"{count(queue['dead'], 'dead letter')}: `manydesks queue dead`"
+    held = {reason: n for reason, n in waiting["holds"].items() if reason not in PASSING}
+    if held:
+        why = ", ".join(one_line(reason) for reason in sorted(held))
+        yield f"{count(sum(held.values()), 'held message')} ({why}): `manydesks queue held`"
+    for state, words in (("unsure", "that may not have arrived"), ("dead", "that cannot be delivered")):
+        if n := waiting["responses"].get(state):
+            yield f"{count(n, 'answer')} {words}: `manydesks responses list`"

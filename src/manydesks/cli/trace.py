@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from manydesks.cli import complete
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
 from manydesks.cli.output import Output
@@ -23,13 +24,14 @@ EXCERPT = 100
 
 
 @click.command(cls=Command)
-@click.argument("id")
+@click.argument("id", shell_complete=complete.messages)
 @pass_invocation
 def trace(invocation: Invocation, id: str) -> None:
     """Show all that followed from one message, as a tree.
 
-    ID is a trace's or any of its messages'. Each message shows how long it waited, its runs with their tools, tokens
-    and cost, its answers, and below them the messages it led to.
+    ID is a trace's or any of its messages'. Each message shows how long it waited in the queue and for whom, its runs
+    with their tools, tokens and cost, and how long it took until it was tried again, its answers and how their delivery
+    went, and below them the messages it led to.
     """
     found = invocation.reader.trace(id)
     if found is None:
@@ -108,17 +110,18 @@ def _message(message: Mapping[str, Any], home: Path) -> Node:
     node.children.extend(
         Node(label=_short(f"file {file['name']} ({size(file['bytes'])})")) for file in message.get("files") or ()
     )
-    node.children.extend(_run(run, message["messageId"]) for run in message["runs"])
+    if message.get("wait") is not None:
+        node.children.append(_wait(message["wait"]))
+    before: Mapping[str, Any] | None = None
+    for run in message["runs"]:
+        if before is not None and before["durationMs"] is not None:
+            gap = max(0, run["startedAt"] - before["startedAt"] - before["durationMs"])
+            node.children.append(Node(label=f"tried again after {duration(gap)}"))
+        node.children.append(_run(run, message["messageId"]))
+        before = run
     if message["lastError"] and message["status"] != "completed":
         node.children.append(Node(label=f"last error: {_short(message['lastError'])}"))
-    node.children.extend(
-        Node(
-            label=f"answer to {one_line(response['channel'] or '-')}  ",
-            state=one_line(response["status"]),
-            rest=f"  {_said(response, home)}",
-        )
-        for response in message["responses"]
-    )
+    node.children.extend(_answer(response, home) for response in message["responses"])
     if (other := message.get("answeredWith")) is not None:
         node.children.append(
             Node(
@@ -128,6 +131,36 @@ def _message(message: Mapping[str, Any], home: Path) -> Node:
             )
         )
     return node
+
+
+def _wait(wait: Mapping[str, Any]) -> Node:
+    """What a chain or a join waits for, or has waited for: each of them a line."""
+    word = {"chain": "after", "join": "joins"}.get(wait["kind"], wait["kind"])
+    parts = [
+        Node(
+            label=f"{one_line(part['agent'] or '-')}  ",
+            state=one_line(part["status"]),
+            rest=f"  {one_line(part['messageId'])}" + (f"  {_short(part['reason'])}" if part.get("reason") else ""),
+        )
+        for part in wait["parts"]
+    ]
+    return Node(
+        label=f"{one_line(word)} {count(len(parts), 'answer')}  ", state=one_line(wait["status"]), children=parts
+    )
+
+
+def _answer(response: Mapping[str, Any], home: Path) -> Node:
+    """A delivery: how it stands, how long it took, why it has not arrived."""
+    took = ""
+    if response.get("ackedAt") is not None and response.get("createdAt") is not None:
+        took = f"  {duration(max(0, response['ackedAt'] - response['createdAt']))}"
+    elif response.get("lastError") and response["status"] != "acked":
+        took = f"  ({_short(response['lastError'])})"
+    return Node(
+        label=f"answer to {one_line(response['channel'] or '-')}  ",
+        state=one_line(response["status"]),
+        rest=f"{took}  {_said(response, home)}",
+    )
 
 
 def _said(response: Mapping[str, Any], home: Path) -> str:

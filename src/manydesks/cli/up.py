@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
+from manydesks.cli import exits
 from manydesks.cli.command import Command, pass_invocation
-from manydesks.cli.detach import sole_start, start, wait_until_ready
 from manydesks.cli.invocation import Invocation
-from manydesks.domain.errors import AlreadyRunning, NotAnswering
-
-#: recovery takes under 3 s and a starting host waits 5 s for the lock; the rest is for a loaded machine
-READY_SECONDS = 30.0
+from manydesks.cli.opening import open_in_background
 
 
 @click.command(cls=Command)
 @click.option("--detach", is_flag=True, help="Run in the background; return when the office answers.")
+@click.option("--demo", is_flag=True, help="Open an example office, and play a message in it.")
 @pass_invocation
-def up(invocation: Invocation, detach: bool) -> int:
+def up(invocation: Invocation, detach: bool, demo: bool) -> int:
     """Open the office.
 
     It stays in the foreground until Ctrl-C or `manydesks down`. With --detach it goes on in the background, and what it
     says goes to logs/host.log in the office's folder, which is kept small: older parts are host.log.1 to host.log.3.
+
+    A new office has one agent, which needs no key: it only rehearses. If a key, or a Claude Code that is logged in, is
+    found, you are asked once whether to use it; without a terminal it is only said how. Nothing is spent unasked.
+
+    With --demo the office is an example: a product team that rehearses, in ~/.manydesks-demo unless another folder is
+    named, and never one with agents of its own.
     """
-    if detach:
-        return _detached(invocation)
+    from manydesks.cli.demo import choose_home, furnish
+    from manydesks.cli.offer import offer
+    from manydesks.office.lock import running_host
+
+    if demo:
+        choose_home(invocation)
+    # beside an office that runs nothing is asked or changed: a second one is refused below
+    if running_host(invocation.home) is None:
+        (furnish if demo else offer)(invocation)
+    return _detached(invocation, demo=demo) if detach else _foreground(invocation, demo=demo)
+
+
+def _foreground(invocation: Invocation, *, demo: bool) -> int:
     from manydesks.office.host import run_host
 
     out = invocation.out
@@ -35,30 +49,22 @@ def up(invocation: Invocation, detach: bool) -> int:
         out.value(office)
         out.flush()  # whoever reads it waits for it; the office goes on for days
 
+    if demo:
+        from manydesks.cli.demo import play_when_open
+
+        play_when_open(invocation)
     return run_host(invocation.home, announce=announce if out.json else None)
 
 
-def _detached(invocation: Invocation) -> int:
-    home, out = invocation.home, invocation.out
-    home.prepare()
-    log = home.logs / "host.log"
-    with sole_start(log) as since:
-        running = invocation.door.host()
-        if running is not None:
-            raise AlreadyRunning(home=home.path, pid=running["pid"])
-        # -P: without it the current folder would come first on the child's import path.
-        child = start([sys.executable, "-P", "-m", "manydesks", "--home", str(home.path), "up"], log=log)
+def _detached(invocation: Invocation, *, demo: bool) -> int:
+    opened, out = open_in_background(invocation), invocation.out
+    if not out.json:
+        out.line(f"The office is up (process {opened.pid}).")
+    about: dict[str, Any] = {"pid": opened.pid, "log": str(opened.log)}
+    if demo:
+        from manydesks.cli.demo import play
 
-        def ready() -> bool:
-            try:
-                host = invocation.door.host()
-            except NotAnswering:  # the socket is there, the host is still busy with its recovery
-                return False
-            return host is not None and host["pid"] == child.pid
-
-        wait_until_ready(child, ready=ready, log=log, since=since, clock=invocation.clock, limit=READY_SECONDS)
+        about["responses"] = [answer.as_json() for answer in play(invocation)]
     if out.json:
-        out.value({"pid": child.pid, "log": str(log)})
-    else:
-        out.line(f"The office is up (process {child.pid}).")
-    return 0
+        out.value(about)
+    return exits.OK

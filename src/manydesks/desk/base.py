@@ -51,10 +51,16 @@ class Desk(Protocol):
     mailbox: HostMailbox
     #: the word for people: what holds the runner
     sandbox: str
+    #: it is in the host's own process
+    inside: bool
     #: whether the provider takes more messages while its turn is under way
     takes_more: bool
     #: what the last accepted turn of the session left: for whoever sits down next
     continuation: str | None
+
+    @property
+    def seated(self) -> bool:
+        """Whether a runner sits there, or is on its way in or out."""
 
     @property
     def keeps_process(self) -> bool:

@@ -86,6 +86,10 @@ class Furnisher:
         self._tried: dict[str, tuple[int, Health]] = {}
         self._compiled = False
 
+    def take_settings(self, settings: Settings) -> None:
+        """These count for the next desk; those that are there stay as they are."""
+        self._settings = settings
+
     async def desk(self, seat: Seat, bells: Bells) -> Desk:
         """Raises `BadInput` (and `SettingsError`) with one sentence if this agent cannot work as it is set up."""
         fit = await self._fit(seat)
@@ -173,8 +177,8 @@ class Furnisher:
         health = await self.health(name)
         if not health.works:
             raise BadInput(
-                f"The agent '{seat.agent}' cannot work: its provider '{seat.provider}' runs programs, and the sandbox "
-                f"'{name}' does not work here. {health.why} {health.advice}".rstrip()
+                f"The agent '{seat.agent}' cannot work: it has to be held by the sandbox '{name}', which does not work "
+                f"here. {health.why} {health.advice}".rstrip()
             )
         return descriptor
 

@@ -20,14 +20,15 @@ from manydesks.runner.tools.base import Means
 
 log = logging.getLogger(__name__)
 
-#: the nudge is in the same loop and is never lost; this is only the net
-POLL_SECONDS = 5.0
+#: the nudge is in the same loop and is never lost; this is only the net, and every runner without work casts it
+POLL_SECONDS = 60.0
 
 
 class InProcessDesk:
     """The runner is a task of the host's loop; warm until the idle time."""
 
     sandbox = "in process"
+    inside = True
     keeps_process = False
 
     def __init__(
@@ -55,6 +56,10 @@ class InProcessDesk:
         self._idle_seconds = idle_seconds
         self._nudged = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def seated(self) -> bool:
+        return self._task is not None
 
     def nudge(self) -> None:
         self._nudged.set()

@@ -68,6 +68,8 @@ class Furniture:
 class ProcessDesk:
     """The runner is `manydesks-runner` in a sandbox; warm until the idle time."""
 
+    inside = False
+
     def __init__(
         self, seat: Seat, bells: Bells, furniture: Furniture, doors: Doors, logbook: Callable[[], Logbook]
     ) -> None:
@@ -88,6 +90,10 @@ class ProcessDesk:
         self._leaving: set[asyncio.Task[None]] = set()
         #: who sits down waits until whoever was told to leave has left
         self._chair = asyncio.Lock()
+
+    @property
+    def seated(self) -> bool:
+        return self._task is not None or bool(self._leaving)
 
     @property
     def keeps_process(self) -> bool:

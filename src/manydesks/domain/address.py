@@ -150,6 +150,11 @@ def leading(text: str) -> Leading | None:
     return Leading(ids=_ids(match["ids"]), text=text[match.end() :].strip()) if match else None
 
 
+def code_spans(text: str) -> list[tuple[int, int]]:
+    """Where code is text: from, to; sorted, apart from each other. Fences as well as spans within a line."""
+    return _code(text)
+
+
 def _ids(written: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one.strip(" \t@#").lower() for one in written.split(",")))
 

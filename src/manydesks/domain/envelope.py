@@ -8,6 +8,9 @@ from typing import Any
 
 from manydesks.domain.attachment import Attachment
 
+#: in a message's content: sentences of the office to the agent that will work on it
+NOTICES = "hostNotices"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Incoming:
@@ -36,6 +39,8 @@ class Incoming:
     files: tuple[Attachment, ...] = ()
     #: whether the sender may give slash commands to providers
     commands: bool = False
+    #: what hooks have to say about it; goes to the desk with the message
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +97,27 @@ class Claimed:
     messages: tuple[Work, ...]
 
 
+def line_of(channel: str, instance: str) -> str:
+    """One word for a channel and the account on it: what responses wait for, and what comes up and goes down."""
+    return f"{channel}/{instance}" if instance else channel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """How much of a response is out already."""
+
+    #: characters of its text
+    chars: int = 0
+    #: files that go with it
+    files: int = 0
+
+    def as_json(self) -> dict[str, int]:
+        return {"chars": self.chars, "files": self.files}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Parcel:
-    """One response, claimed for delivery."""
+    """One response, claimed for delivery; what a channel is given to send is one piece of it."""
 
     id: int
     fence: int
@@ -117,3 +140,15 @@ class Parcel:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     #: the platform's id of what an edit or a reaction is about; None: the platform has none
     target: str | None = None
+    #: the channel's, for the pieces that are out
+    receipts: tuple[str, ...] = ()
+    progress: Progress = Progress()
+
+    @property
+    def line(self) -> str:
+        return line_of(self.channel, self.instance)
+
+    @property
+    def key(self) -> str:
+        """The same for every attempt at this piece, for platforms that recognise what they have been sent before."""
+        return f"manydesks-{self.id}-{len(self.receipts)}"

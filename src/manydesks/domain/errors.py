@@ -3,10 +3,12 @@
 ManyDesksError
 ├── BadInput                 what a person or client gave is not allowed; nothing was changed
 │   ├── UnknownAgent
+│   ├── UnknownTeam
 │   ├── UnknownMessage
 │   ├── UnknownTrace
 │   ├── UnknownRun
 │   ├── UnknownQuestion
+│   ├── UnknownResponse
 │   ├── UnknownJob
 │   └── Duplicate            the arrival is known already
 ├── WrongState               the thing exists, but is not in a state that allows the act
@@ -28,6 +30,8 @@ ManyDesksError
 │   └── MailboxTimeout
 ├── SandboxError             a desk's sandbox cannot be started or ended
 ├── RunnerCrashed            the runner died in the middle of a turn; nothing of that turn was acknowledged
+├── BackupError
+│   └── BadBackup            the file is no whole backup that this version can put back
 └── PipelineError
     ├── ExtraMissing
     ├── JavaMissing
@@ -66,6 +70,10 @@ class UnknownAgent(BadInput):
     """There is no agent '{agent}'{nearest}; `manydesks agent list` shows those there are."""
 
 
+class UnknownTeam(BadInput):
+    """There is no team '{team}'{nearest}; `manydesks team list` shows those there are."""
+
+
 class UnknownMessage(BadInput):
     """There is no message '{message}'."""
 
@@ -80,6 +88,10 @@ class UnknownRun(BadInput):
 
 class UnknownQuestion(BadInput):
     """There is no question '{question}'; `manydesks questions` shows those that are open."""
+
+
+class UnknownResponse(BadInput):
+    """There is no response '{response}'; `manydesks responses list` shows those that wait for you."""
 
 
 class UnknownJob(BadInput):
@@ -165,6 +177,14 @@ class SandboxError(ManyDesksError):
 
 class RunnerCrashed(ManyDesksError):
     """The runner of agent '{agent}' died while it worked on message '{message}'."""
+
+
+class BackupError(ManyDesksError):
+    """{what} failed: {reason}. Nothing was changed."""
+
+
+class BadBackup(BackupError):
+    """The file {path} cannot be put back: {reason}. Nothing was changed."""
 
 
 class PipelineError(ManyDesksError):

@@ -9,6 +9,7 @@ import string
 
 ALPHABET = string.ascii_lowercase + string.digits
 LENGTH = 8
+_IDS = len(ALPHABET) ** LENGTH
 
 #: ids of agents and teams: they become folder names, so nothing else is ever allowed into a path
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,30}[a-z0-9])?")
@@ -21,8 +22,13 @@ RESERVED_NAMES = frozenset({"default", "everyone", "host", "system", "user"})
 
 def new_id(prefix: str, rng: random.Random | None = None) -> str:
     """A fresh public id; whoever stores it makes another on a clash."""
-    choose = rng.choice if rng is not None else secrets.choice
-    return f"{prefix}_" + "".join(choose(ALPHABET) for _ in range(LENGTH))
+    # one number for all of it: ids are made for every message, and a call to the kernel for each character adds up
+    number = rng.randrange(_IDS) if rng is not None else secrets.randbelow(_IDS)
+    letters = []
+    for _ in range(LENGTH):
+        number, letter = divmod(number, len(ALPHABET))
+        letters.append(ALPHABET[letter])
+    return f"{prefix}_" + "".join(letters)
 
 
 def is_name(text: str) -> bool:

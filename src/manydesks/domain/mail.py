@@ -62,6 +62,8 @@ class Outbound:
     deliver_after: int | None = None
     #: the opaque name of a place that the host resolves
     destination: str | None = None
+    #: what hooks of the host add to the response; never read from the desk's file
+    metadata: Content | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,13 +19,13 @@ Rules beyond the grammar of `address`:
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
 from manydesks.domain.address import Connector, Parsed, Tag, leading, parse
-from manydesks.domain.errors import UnknownAgent
+from manydesks.domain.errors import UnknownAgent, UnknownTeam
 
 #: one message may address no more than this; beyond it, tags are text (the shared context is copied for each target)
 MAX_TARGETS = 64
@@ -50,6 +50,8 @@ class Team:
     #: an agent's id; a member, whether or not `members` repeats it
     leader: str
     members: tuple[str, ...]
+    #: what people call it
+    name: str = ""
 
     @property
     def everyone(self) -> tuple[str, ...]:
@@ -65,6 +67,8 @@ class Directory:
     agents: Mapping[str, str]
     #: id → team
     teams: Mapping[str, Team] = field(default_factory=dict)
+    #: id → agents that it may address beyond its team mates; one way
+    reaches: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def find(self, name: str) -> tuple[str, str | None] | None:
         """The agent that `@name` reaches, and the team through which it does."""
@@ -78,9 +82,12 @@ class Directory:
         return frozenset(team.id for team in self.teams.values() if agent in team.everyone)
 
     def may_address(self, sender: str, target: str) -> bool:
-        """Team mates, and agents without a team among themselves; nobody addresses itself."""
+        """Team mates, agents without a team among themselves, and whom the sender was permitted to reach; nobody
+        addresses itself."""
         if sender == target or sender not in self.agents or target not in self.agents:
             return False
+        if target in self.reaches.get(sender, ()):
+            return True
         ours, theirs = self.teams_of(sender), self.teams_of(target)
         return bool(ours & theirs) or not (ours or theirs)
 
@@ -136,8 +143,16 @@ class Routing:
 
 def route_person(text: str, directory: Directory, *, default: str | None, to: str | None = None) -> Routing:
     """A person's message: `to` wins, and then the text is not read at all; else tags; else a leading address; else the
-    conversation's `default`; else it is `unaddressed`. Raises `UnknownAgent` for a `to` that does not exist.
+    conversation's `default`; else it is `unaddressed`. A `to` of `#team` posts in its room. Raises `UnknownAgent`, or
+    `UnknownTeam`, for a `to` that does not exist.
     """
+    if to is not None and to.startswith("#"):
+        name = to[1:].lower()
+        if name not in directory.teams:
+            near = directory.nearest(name, room=True)
+            raise UnknownTeam(team=to[1:], nearest=f" (did you mean '{near}'?)" if near else "")
+        post = Post(team=name, text=text)
+        return Routing(targets=tuple(_deliveries([post], directory, sender=None)), posts=(post,), shown=text)
     if to is not None:
         found = directory.find(to)
         if found is None:
@@ -293,20 +308,21 @@ class _Reader:
                 plan.shown.append(piece.text)
         unaddressed = plan.context if live else _context(parsed, live)
         return Routing(
-            targets=(*plan.targets(), *self._deliveries(plan.posts)),
+            targets=(*plan.targets(), *_deliveries(plan.posts, self._directory, sender=self._sender)),
             posts=tuple(plan.posts),
             notices=self.notices(),
             shown="".join(plan.shown),
             unaddressed=None if tagged or (live and not unaddressed) else unaddressed,
         )
 
-    def _deliveries(self, posts: list[Post]) -> list[Target]:
-        return [
-            Target(agent=agent, text=post.text, by="room", team=post.team)
-            for post in posts
-            for agent in self._directory.teams[post.team].everyone
-            if agent != self._sender and agent in self._directory.agents
-        ]
+
+def _deliveries(posts: Sequence[Post], directory: Directory, *, sender: str | None) -> list[Target]:
+    return [
+        Target(agent=agent, text=post.text, by="room", team=post.team)
+        for post in posts
+        for agent in directory.teams[post.team].everyone
+        if agent != sender and agent in directory.agents
+    ]
 
 
 _NOBODY = _Reach(found=(), left=())

@@ -46,13 +46,33 @@ class QuestionState(IntEnum):
     WITHDRAWN = 3
 
 
+class JoinState(IntEnum):
+    """What a message waits for that stands behind others: a step of a chain, the target of a join."""
+
+    OPEN = 0
+    COMPLETE = 1
+    TIMED_OUT = 2
+    BROKEN = 3
+
+
+class PartState(IntEnum):
+    """One of the messages that such a message waits for."""
+
+    OPEN = 0
+    ANSWERED = 1
+    #: without an answer, but it may be tried again
+    DEAD = 2
+    #: it will never answer
+    LOST = 3
+
+
 class IllegalMove(ManyDesksError):
     """A {machine} cannot go from {before} to {after}."""
 
 
 S = TypeVar("S", bound=IntEnum)
 
-M, R, Q = MessageState, ResponseState, QuestionState
+M, R, Q, J, P = MessageState, ResponseState, QuestionState, JoinState, PartState
 
 MESSAGE_MOVES: Mapping[MessageState, frozenset[MessageState]] = {
     M.PENDING: frozenset({M.PROCESSING, M.HELD, M.CANCELLED, M.DEAD}),
@@ -64,14 +84,16 @@ MESSAGE_MOVES: Mapping[MessageState, frozenset[MessageState]] = {
 }
 
 RESPONSE_MOVES: Mapping[ResponseState, frozenset[ResponseState]] = {
-    R.PENDING: frozenset({R.SENDING, R.HELD, R.WITHDRAWN, R.DEAD, R.EXPIRED}),
+    # a client that fetches responses by itself acknowledges one without its being sent
+    # of one that came out of a backup nobody knows whether it was sent since then
+    R.PENDING: frozenset({R.SENDING, R.HELD, R.WITHDRAWN, R.DEAD, R.EXPIRED, R.ACKED, R.UNSURE}),
     R.SENDING: frozenset({R.ACKED, R.PENDING, R.UNSURE, R.DEAD}),
-    R.HELD: frozenset({R.PENDING, R.WITHDRAWN, R.EXPIRED}),
+    R.HELD: frozenset({R.PENDING, R.WITHDRAWN, R.EXPIRED, R.ACKED, R.UNSURE}),
     R.UNSURE: frozenset({R.ACKED, R.PENDING, R.WITHDRAWN}),
     R.ACKED: frozenset(),
     R.WITHDRAWN: frozenset(),
-    R.DEAD: frozenset({R.PENDING, R.WITHDRAWN}),
-    R.EXPIRED: frozenset(),
+    R.DEAD: frozenset({R.PENDING, R.WITHDRAWN, R.ACKED}),
+    R.EXPIRED: frozenset({R.PENDING, R.WITHDRAWN, R.ACKED}),
 }
 
 QUESTION_MOVES: Mapping[QuestionState, frozenset[QuestionState]] = {
@@ -81,10 +103,27 @@ QUESTION_MOVES: Mapping[QuestionState, frozenset[QuestionState]] = {
     Q.WITHDRAWN: frozenset(),
 }
 
+JOIN_MOVES: Mapping[JoinState, frozenset[JoinState]] = {
+    J.OPEN: frozenset({J.COMPLETE, J.TIMED_OUT, J.BROKEN}),
+    J.COMPLETE: frozenset(),
+    J.TIMED_OUT: frozenset(),
+    # what broke it is tried again, a person lets it go on without, or nobody does in time
+    J.BROKEN: frozenset({J.OPEN, J.COMPLETE, J.TIMED_OUT}),
+}
+
+PART_MOVES: Mapping[PartState, frozenset[PartState]] = {
+    P.OPEN: frozenset({P.ANSWERED, P.DEAD, P.LOST}),
+    P.ANSWERED: frozenset(),
+    P.DEAD: frozenset({P.OPEN, P.LOST}),
+    P.LOST: frozenset(),
+}
+
 _MOVES: Mapping[type[IntEnum], Mapping[Any, frozenset[Any]]] = {
     MessageState: MESSAGE_MOVES,
     ResponseState: RESPONSE_MOVES,
     QuestionState: QUESTION_MOVES,
+    JoinState: JOIN_MOVES,
+    PartState: PART_MOVES,
 }
 
 #: states at or above these have ended; a dead message may still be revived by hand

@@ -26,6 +26,17 @@ _ACKS = "SELECT seq, message, run, fence, status, class, reason, retry_after, at
 _STEPS = "SELECT seq, run, at, type, data FROM steps WHERE seq > ? ORDER BY seq"
 
 
+def reach(connection: sqlite3.Connection) -> tuple[str, int]:
+    """The file's epoch, and the last number that was given in it. Raises `RowError` as `page` does."""
+    found = connection.execute("SELECT epoch, last_seq FROM meta").fetchall()
+    if len(found) != 1:
+        raise RowError("meta does not have exactly one row")
+    current, last = found[0]
+    if not isinstance(last, int) or not -MAX_INTEGER <= last <= MAX_INTEGER:
+        raise RowError("its last number is not one")
+    return validation.epoch(current), last
+
+
 def page(connection: sqlite3.Connection, epoch: str | None, after: int, limit: int) -> Collected:
     """Raises `RowError` for anything that a desk may not write."""
     found = connection.execute("SELECT schema, epoch, last_seq FROM meta").fetchall()

@@ -146,6 +146,12 @@ class HostMailbox:
                 self._settled.extend((ack.message, ack.fence) for ack in collected.acks)
         return collected
 
+    def reach(self) -> tuple[str, int] | None:
+        """The epoch of the desk's file, and the last number given in it; None: there is none. Raises as `collect`."""
+        token = f"look-{os.getpid()}-{threading.get_ident()}"
+        with hostile.outbound(self._out, self._private, token=token, cap_bytes=self._cap_bytes) as connection:
+            return None if connection is None else collector.reach(connection)
+
     def last_heartbeat(self) -> int | None:
         try:
             return (self._out / "heartbeat").lstat().st_mtime_ns // 1_000_000

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
-import stat
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
 
 from manydesks.desk.base import Seat
 from manydesks.desk.furnish import STRICT, Furnisher, checked_options
 from manydesks.desk.sandboxes.registry import Sandboxes
 from manydesks.domain.clock import Clock
 from manydesks.domain.errors import ManyDesksError
+from manydesks.office import condition
 from manydesks.office.door import Door
+from manydesks.office.finding import Finding, Level
+from manydesks.office.hooks.examine import examine
+from manydesks.office.service.manager import service_of
 from manydesks.office.upstreams import Doors, lacking, upstreams
 from manydesks.runner.providers.base import Descriptor
 from manydesks.runner.providers.registry import Providers
@@ -23,34 +26,14 @@ from manydesks.settings.load import load_settings
 from manydesks.settings.model import Settings
 from manydesks.settings.secrets import load_secrets
 
-#: bad: something that is set up does not work. note: something that is not used, or could be better
-Level = Literal["ok", "note", "bad"]
-
-LITTLE_BYTES = 1 << 30
-NO_ROOM_BYTES = 100 << 20
-#: 2025-01-01: a machine whose clock is before it has not asked for the time
-FIRST_MOMENT = 1_735_689_600_000
-#: how far back a clock may have been set before it is worth a word
-BACK_MS = 60_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """One piece."""
-
-    #: a word for it
-    what: str
-    level: Level
-    #: a sentence
-    says: str
-    #: what to do; empty: nothing
-    advice: str = ""
-
 
 async def checkup(home: Home, clock: Clock, environ: Mapping[str, str]) -> AsyncIterator[Finding]:
     """Every finding, as soon as it is known."""
-    yield _permissions(home)
-    yield _disk(home)
+    door = Door(home)
+    yield condition.permissions(home)
+    for finding in condition.modes(home):
+        yield finding
+    yield condition.disk(home)
     try:
         settings = load_settings(home, environ)
         secrets: Mapping[str, str] = load_secrets(home, environ)
@@ -66,10 +49,12 @@ async def checkup(home: Home, clock: Clock, environ: Mapping[str, str]) -> Async
     last: int | None = None
     try:
         agents, last = _store(home)
-        yield Finding(what="store", level="ok", says=f"{len(agents)} agents.")
+        yield await asyncio.to_thread(condition.store, home, settings, len(agents))
     except ManyDesksError as error:
         yield Finding(what="store", level="bad" if home.office_db.exists() else "note", says=str(error))
-    yield _clock(clock, last)
+    yield condition.clock(door, clock, last)
+    for finding in condition.office(home, door):
+        yield finding
     try:
         doors = Doors(home, settings)
     except ManyDesksError as error:
@@ -85,34 +70,11 @@ async def checkup(home: Home, clock: Clock, environ: Mapping[str, str]) -> Async
         yield finding
     for agent in agents:
         yield await _agent(home, furnisher, doors, agent)
+    async for finding in _plugins(home, settings):
+        yield finding
     yield _java(environ)
-
-
-def _permissions(home: Home) -> Finding:
-    try:
-        found = home.path.stat()
-    except OSError as error:
-        says = f"{home.path} is not there yet ({error.strerror})."
-        return Finding(what="home", level="note", says=says, advice="`manydesks up` makes it.")
-    if found.st_uid != os.geteuid():
-        return Finding(what="home", level="bad", says=f"{home.path} belongs to another user.")
-    if found.st_mode & 0o077:
-        mode = stat.S_IMODE(found.st_mode)
-        says = f"{home.path} is open to other users (mode {mode:04o})."
-        return Finding(what="home", level="bad", says=says, advice=f"Run `chmod 700 {home.path}`.")
-    root = os.geteuid() == 0
-    advice = "The office runs as root: an ordinary user is safer." if root else ""
-    return Finding(what="home", level="note" if root else "ok", says=f"{home.path} is yours alone.", advice=advice)
-
-
-def _disk(home: Home) -> Finding:
-    place = home.path
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
-    says = f"{free // (1 << 20):,} MiB are free on the disk of {place}."
-    level: Level = "bad" if free < NO_ROOM_BYTES else "note" if free < LITTLE_BYTES else "ok"
-    return Finding(what="disk", level=level, says=says, advice="" if level == "ok" else "Free some space.")
+    for finding in _service(home, environ):
+        yield finding
 
 
 def _store(home: Home) -> tuple[list[dict[str, Any]], int | None]:
@@ -124,18 +86,6 @@ def _store(home: Home) -> tuple[list[dict[str, Any]], int | None]:
         return reader.agents(), int(events[-1]["at"]) if events else None
     finally:
         reader.close()
-
-
-def _clock(clock: Clock, last: int | None) -> Finding:
-    now = clock.now()
-    advice = "Set the machine's clock, or let it ask for the time (NTP)."
-    if now < FIRST_MOMENT:
-        return Finding(what="clock", level="bad", says="The clock is before 2025.", advice=advice)
-    if last is not None and now < last - BACK_MS:
-        behind = (last - now) // 1000
-        says = f"The clock is {behind} s before the last event of the ledger: it was set back."
-        return Finding(what="clock", level="bad", says=says, advice=advice)
-    return Finding(what="clock", level="ok", says="The clock fits the ledger.")
 
 
 async def _sandboxes(furnisher: Furnisher, settings: Settings, agents: list[dict[str, Any]]) -> AsyncIterator[Finding]:
@@ -190,6 +140,10 @@ def _providers(settings: Settings, agents: list[dict[str, Any]]) -> list[Finding
     for name in settings.providers:
         if name not in known.names():
             says = f"The settings have a [providers.{name}], but there is no such provider."
+            findings.append(Finding(what=f"provider {name}", level="bad", says=says))
+    for name in settings.dispatch.provider_limits:
+        if name not in known.names():
+            says = f"The settings have a number for it in dispatch.provider_limits, but there is no provider '{name}'."
             findings.append(Finding(what=f"provider {name}", level="bad", says=says))
     return findings
 
@@ -246,6 +200,44 @@ async def _agent(home: Home, furnisher: Furnisher, doors: Doors, agent: Mapping[
     parts += [f"it {'writes' if mount.writable else 'reads'} {mount.path}" for mount in fit.mounts]
     paused = " It is paused." if agent["paused"] else ""
     return Finding(what=what, level="ok", says=f"{'; '.join(parts)}. Its workspace is {folder}.{paused}")
+
+
+async def _plugins(home: Home, settings: Settings) -> AsyncIterator[Finding]:
+    """Each is loaded for a moment, as the office would do it."""
+    try:
+        reader = Door(home).reader()
+        try:
+            failures = reader.hook_failures()
+        finally:
+            reader.close()
+    except ManyDesksError:  # the store has its own line
+        failures = {}
+    for row in await examine(home, settings.hooks, failures):
+        what, names = f"plugin {row['name']}", ", ".join(f"{spec['hook']} {spec['name']}" for spec in row["hooks"])
+        off = row["name"] in settings.hooks.disabled or not settings.hooks.enabled
+        if row["reason"] is not None:
+            advice = "" if off else "Mend it, then `manydesks restart`; until then it is skipped."
+            yield Finding(what=what, level="note" if off else "bad", says=f"Off: {row['reason']}.", advice=advice)
+        elif row["lastFailure"] is not None:
+            advice = f"{home.logs / 'plugins'} has what it printed."
+            says = f"{names}. It last failed: {row['lastFailure']}."
+            yield Finding(what=what, level="note", says=says, advice=advice)
+        else:
+            yield Finding(what=what, level="ok", says=f"{names}.")
+
+
+def _service(home: Home, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Said only where somebody has made the office a service."""
+    try:
+        service = service_of(home, environ, person=environ.get("LOGNAME") or environ.get("USER") or "")
+    except ManyDesksError:
+        return
+    if not service.file.exists():
+        return
+    standing = service.standing()
+    runs = "runs" if standing.active else "does not run"
+    says = f"The office is the service {service.name}, which {runs}."
+    yield Finding(what="service", level="ok" if standing.active else "note", says=says)
 
 
 def _java(environ: Mapping[str, str]) -> Finding:

@@ -8,9 +8,15 @@ from typing import Any
 from manydesks.domain.errors import BadInput
 from manydesks.office.acts.agents import AgentActs
 from manydesks.office.acts.base import Act, Acts, Means
+from manydesks.office.acts.forgetting import ForgettingActs
+from manydesks.office.acts.hooks import HookActs
 from manydesks.office.acts.messages import MessageActs
+from manydesks.office.acts.office import OfficeActs
 from manydesks.office.acts.questions import QuestionActs
+from manydesks.office.acts.responses import ResponseActs
+from manydesks.office.acts.teams import TeamActs
 from manydesks.office.acts.upkeep import UpkeepActs
+from manydesks.office.workspace.manuals import Manuals
 
 FIRST_AGENT = "assistant"
 
@@ -20,8 +26,20 @@ class Clerk:
 
     def __init__(self, means: Means) -> None:
         self._store = means.store
-        self._agents = AgentActs(means)
-        groups: tuple[Acts, ...] = (MessageActs(means), self._agents, QuestionActs(means), UpkeepActs(means))
+        self._manuals = Manuals(means.store, means.home)
+        self._agents = AgentActs(means, self._manuals)
+        self._teams = TeamActs(means, self._manuals)
+        groups: tuple[Acts, ...] = (
+            MessageActs(means),
+            self._agents,
+            self._teams,
+            OfficeActs(means),
+            QuestionActs(means),
+            ResponseActs(means),
+            HookActs(means),
+            UpkeepActs(means),
+            ForgettingActs(means),
+        )
         self._acts: dict[str, Act] = {name: act for group in groups for name, act in group.acts().items()}
 
     async def perform(self, verb: str, args: dict[str, Any]) -> dict[str, Any]:
@@ -39,3 +57,7 @@ class Clerk:
         """An office that never had an agent gets its first one."""
         if await self._store.is_new():
             await self._agents.agent_add(id=FIRST_AGENT, name="Assistant")
+
+    async def refresh(self) -> None:
+        """Every workspace is there and knows who is here: a command may have been cut off before it could see to it."""
+        await self._manuals.refresh()

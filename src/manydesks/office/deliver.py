@@ -1,74 +1,174 @@
-"""Delivery: responses go out, each conversation in order, conversations side by side."""
+"""Delivery: responses go out, piece by piece, each conversation in order, conversations side by side."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
-from manydesks.channels.base import Channel, DeliveryFailed
+from manydesks.channels.base import CutOff, DeliveryFailed, Receipt
+from manydesks.channels.packing import ANSWER, pieces, wants_file
+from manydesks.domain.clock import Clock, SystemClock
 from manydesks.domain.envelope import Parcel
 from manydesks.domain.failure import Failure, FailureClass, RetryAt, next_step
+from manydesks.office.accounts import Account
+from manydesks.office.files import keep_text
 from manydesks.office.patience import until_stored
-from manydesks.office.rules import retry_policy
+from manydesks.office.rules import retry_policy, rules
+from manydesks.office.switchboard import Connected, Switchboard
 from manydesks.settings.model import Settings
 from manydesks.store.deliver import Delivery
 from manydesks.store.store import Store
 
 log = logging.getLogger(__name__)
 
-#: sendings under way at once
+#: sendings under way at once, of one channel: one that hangs takes no room from the others
 SENDINGS = 64
+#: how often it is looked for what has become too old
+LOOK_MS = 60_000
+#: after its time is over a sending gets this long to hear of it
+GRACE_SECONDS = 1.0
 
 
 class Deliverer:
-    """Sends what is due. A response for a channel that is not there waits; it is never "delivered"."""
+    """Sends what is due. A response for a channel that is not there is held; it is never "delivered"."""
 
-    def __init__(self, store: Store, channels: Mapping[str, Channel], settings: Settings) -> None:
+    def __init__(
+        self, store: Store, board: Switchboard, settings: Settings, *, files: Path, clock: Clock | None = None
+    ) -> None:
         self._store = store
-        self._channels = channels
-        self._settings = settings
-        self._policy = replace(retry_policy(settings), max_attempts=settings.delivery.max_attempts)
+        self._board = board
+        self._files = files
+        self._clock = clock or SystemClock()
+        self.take_settings(settings)
         self._rng = random.Random()
-        self._sendings: set[asyncio.Task[None]] = set()
+        self._sendings: dict[asyncio.Task[None], str] = {}
+        self._looked: int | None = None
         self._stopping = False
 
+    def take_settings(self, settings: Settings) -> None:
+        """These count from now on, also for what waits already."""
+        self._settings = settings
+        self._policy = replace(retry_policy(settings), max_attempts=settings.delivery.max_attempts)
+        self._limits = rules(settings).limits
+
     async def pump(self) -> None:
-        """Begin every sending that can begin now."""
-        while (room := SENDINGS - len(self._sendings)) > 0:
-            parcels = await self._store.claim_parcels(list(self._channels), most=room)
-            if not parcels:
-                return
+        """Hold what cannot go, let expire what is too old, and begin every sending that can begin now."""
+        board = self._board
+        fetched = board.fetched()
+        there = [*board.up, *fetched, *board.coming()]
+        await self._expire(fetched)
+        while True:
+            room = self._room([line for line in board.up if line not in fetched])
+            parcels = await self._store.claim_parcels(
+                list(room),
+                most=sum(room.values()),
+                room=room,
+                max_age_ms=board.max_ages(),
+                there=there,
+                why=dict(board.why),
+            )
             for parcel in parcels:
-                task = asyncio.create_task(self._send(parcel))
-                self._sendings.add(task)
-                task.add_done_callback(self._done)
+                self._begin(parcel)
+            if not parcels or len(parcels) < sum(room.values()):
+                # nothing more is ready, and whatever becomes so is a commit, which brings us here again
+                return
 
     async def drain(self, seconds: float) -> None:
         """Wait for the sendings that are under way; what is cut off is for the next start to settle."""
         self._stopping = True
         if self._sendings:
-            await asyncio.wait(self._sendings, timeout=seconds)
+            await asyncio.wait(set(self._sendings), timeout=seconds)
+
+    def _room(self, lines: list[str]) -> dict[str, int]:
+        busy = Counter(self._sendings.values())
+        return {line: SENDINGS - busy[line] for line in lines if busy[line] < SENDINGS}
+
+    async def _expire(self, fetched: Mapping[str, object]) -> None:
+        now = self._clock.monotonic()
+        if self._looked is not None and now - self._looked < LOOK_MS:
+            return
+        ages = self._board.max_ages()
+        default = round(self._settings.delivery.max_age_hours * 3_600_000)
+        # what is not fetched, nor held, is looked at when its turn comes
+        held = {line: age for line, age in ages.items() if line in fetched}
+        if not await self._store.expire_responses(held, default):
+            self._looked = now
+
+    def _begin(self, parcel: Parcel) -> None:
+        task = asyncio.create_task(self._send(parcel, self._board.up.get(parcel.line)))
+        self._sendings[task] = parcel.line
+        task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._sendings.discard(task)
+        self._sendings.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("A delivery could not be settled", exc_info=error, extra={"action": "delivery_failed"})
 
-    async def _send(self, parcel: Parcel) -> None:
-        channel = self._channels[parcel.channel]
+    async def _send(self, parcel: Parcel, at: Connected | None) -> None:
+        if at is None:
+            # it went down since the claim: nothing was sent
+            verdict: Delivery | None = Delivery(retry_in_ms=0, reason="the channel went down before it was sent")
+        else:
+            verdict = await self._pieces(parcel, at)
+        if verdict is not None:
+            said = verdict
+            settle = lambda: self._store.settle(parcel, said, limits=self._limits)  # noqa: E731
+            await until_stored(settle, give_up=lambda: self._stopping)
+
+    async def _pieces(self, parcel: Parcel, at: Connected) -> Delivery | None:
+        """Send what is not out yet. None: the claim is no longer ours, and somebody else sees to it."""
+        account = at.account
+        parcel = await self._with_file(parcel, account)
         try:
-            async with asyncio.timeout(self._settings.delivery.timeout_seconds):
-                receipt = await channel.send(parcel)
-            verdict = Delivery(receipt=receipt.id)
+            receipts = parcel.receipts
+            for piece in pieces(parcel, account.channel):
+                receipt = await self._one(at, replace(piece.parcel, receipts=receipts))
+                if piece.last:
+                    return Delivery(receipt=receipt.id)
+                receipts = (*receipts, receipt.id)
+                sent = partial(self._store.piece_sent, parcel, receipt.id, piece.after)
+                if not await until_stored(sent, give_up=lambda: self._stopping):
+                    return None
+            raise AssertionError("a response has at least one piece")
         except DeliveryFailed as refused:
-            verdict = self._after(parcel, refused.failure)
+            return self._after(parcel, refused.failure)
         except Exception as error:
             log.warning("A delivery was cut off", exc_info=error, extra={"action": "delivery_cut_off"})
-            verdict = self._cut_off(channel, parcel, f"{type(error).__name__}: {error}")
-        await until_stored(lambda: self._store.settle(parcel, verdict), give_up=lambda: self._stopping)
+            return self._cut_off(account.rule, parcel, f"{type(error).__name__}: {error}")
+
+    async def _with_file(self, parcel: Parcel, account: Account) -> Parcel:
+        """A long answer also comes as a file; the same one at every attempt."""
+        if not wants_file(parcel, account.channel, self._settings.delivery.file_over):
+            return parcel
+        try:
+            whole = await asyncio.to_thread(keep_text, parcel.text, ANSWER, self._files)
+        except OSError as error:
+            # all of it is in the text too
+            log.warning("An answer is sent without its file: %s", error, extra={"action": "answer_file_failed"})
+            return parcel
+        return replace(parcel, files=(*parcel.files, whole))
+
+    async def _one(self, at: Connected, piece: Parcel) -> Receipt:
+        """One piece, within its time; a channel that does not even hear that it is over is left behind."""
+        seconds = self._settings.delivery.timeout_seconds
+        task = asyncio.ensure_future(at.channel.send(piece))
+        try:
+            await asyncio.wait({task}, timeout=seconds)
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task}, timeout=GRACE_SECONDS)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if not task.done() or task.cancelled():
+            raise TimeoutError(f"it was not sent within {seconds} s")
+        return task.result()
 
     def _after(self, parcel: Parcel, failure: Failure) -> Delivery:
         step = next_step(failure, parcel.attempt, self._policy, self._rng)
@@ -76,7 +176,7 @@ class Deliverer:
             return Delivery(retry_in_ms=step.delay_ms, reason=failure.reason)
         return Delivery(dead=True, reason=failure.reason)
 
-    def _cut_off(self, channel: Channel, parcel: Parcel, reason: str) -> Delivery:
-        if channel.cut_off == "resend":
+    def _cut_off(self, rule: CutOff, parcel: Parcel, reason: str) -> Delivery:
+        if rule == "resend":
             return self._after(parcel, Failure(kind=FailureClass.TRANSIENT, reason=reason))
-        return Delivery(unsure=True, reason=reason)
+        return Delivery(dropped=True, reason=reason) if rule == "drop" else Delivery(unsure=True, reason=reason)

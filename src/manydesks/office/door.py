@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from manydesks.domain.errors import BadInput, Duplicate, ManyDesksError, NotAnswering, NotRunning, OfficeError
-from manydesks.office.lock import RETRY_SECONDS, WAIT_SECONDS, running_host, write_lock
+from manydesks.office.lock import RETRY_SECONDS, WAIT_SECONDS, last_beat, running_host, write_lock
 from manydesks.office.wire import LINE_BYTES, SOCKET, encode, result_of
 from manydesks.settings.home import Home
 from manydesks.store.reader import Reader
@@ -55,17 +55,25 @@ class Door:
                 raise NotAnswering(home=self._home.path, pid=pid or "unknown", seconds=f"{WAIT_SECONDS:g}")
             time.sleep(RETRY_SECONDS)
 
-    def host(self) -> dict[str, Any] | None:
+    def host(self, seconds: float = ANSWER_SECONDS) -> dict[str, Any] | None:
         """The running office's word on itself; None when none runs. NotAnswering when it hangs."""
         deadline = time.monotonic() + WAIT_SECONDS
         while (pid := running_host(self._home)) is not None:
             try:
-                return self._over_socket(pid, "status", {})
+                return self._over_socket(pid, "status", {}, seconds)
             except (ConnectionResetError, *_NOT_THERE):
                 if time.monotonic() > deadline:
                     raise NotAnswering(home=self._home.path, pid=pid, seconds=f"{WAIT_SECONDS:g}") from None
                 time.sleep(RETRY_SECONDS)
         return None
+
+    def runs(self) -> bool:
+        """Whether there is a host, or one starts; it is not asked."""
+        return running_host(self._home) is not None
+
+    def last_sign(self) -> int | None:
+        """When the host was last seen to turn, milliseconds UTC; of one that hangs, since when it does."""
+        return last_beat(self._home)
 
     def words(self, trace: str) -> dict[str, str]:
         """What agents are saying just now about this trace, by agent. Nothing if no office runs, or it is busy."""
@@ -99,18 +107,22 @@ class Door:
         """A read-only view of the store."""
         return Reader(self._home.office_db, sockets=self._home.socket(SOCKET).parent)
 
-    def _over_socket(self, pid: int, verb: str, args: dict[str, Any]) -> dict[str, Any]:
+    def _over_socket(
+        self, pid: int, verb: str, args: dict[str, Any], seconds: float = ANSWER_SECONDS
+    ) -> dict[str, Any]:
         request = encode({"verb": verb, "args": args})
         if len(request) > LINE_BYTES:
             raise BadInput(f"The request has {len(request)} bytes; at most {LINE_BYTES} can be asked at once.")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-            line.settimeout(ANSWER_SECONDS)
+            line.settimeout(seconds)
             try:
                 line.connect(str(self._home.socket(SOCKET)))
                 line.sendall(request)
                 with line.makefile("rb") as answers:
                     answer = answers.readline()
             except TimeoutError:
+                if verb == "status":
+                    raise NotAnswering(home=self._home.path, pid=pid, seconds=f"{seconds:g}") from None
                 look = f"`manydesks trace {args['message_id']}`" if verb == "send" else "look"
                 raise NotAnswering(
                     f"The office on {self._home.path} (process {pid}) did not answer within {ANSWER_SECONDS:g} s; "
@@ -126,6 +138,7 @@ class Door:
         """No host: this command takes the lock and writes by itself. None: a host has started meanwhile; ask it."""
         from manydesks.office.acts.base import Means
         from manydesks.office.clerk import Clerk
+        from manydesks.office.hooks.roster import Hooks
         from manydesks.office.inforce import InForce
         from manydesks.settings.load import load_settings
         from manydesks.store.store import Store
@@ -135,11 +148,16 @@ class Door:
             if not mine:
                 return None
             store = Store(self._home.office_db, durability=settings.office.durability)
-            clerk = Clerk(Means(store=store, home=self._home, in_force=InForce(settings)))
+            in_force = InForce(settings)
 
             async def perform() -> dict[str, Any]:
-                await clerk.furnish()
-                return await clerk.perform(verb, args)
+                hooks = Hooks(store, self._home, in_force)
+                clerk = Clerk(Means(store=store, home=self._home, in_force=in_force, hooks=hooks))
+                try:
+                    await clerk.furnish()
+                    return await clerk.perform(verb, args)
+                finally:
+                    await hooks.stop()
 
             try:
                 return asyncio.run(perform())

@@ -15,6 +15,9 @@ from manydesks.office.place import Place
 
 log = logging.getLogger(__name__)
 
+#: why a run ends that a person has stopped
+CANCELLED = "cancelled"
+
 
 class Ending:
     """Whatever happens to a run, one of these ends it, once."""
@@ -53,6 +56,7 @@ class Ending:
             if place.claimed is not None:
                 place.desk.nudge()
 
+        place.taker.rules = self._floor.rules
         return await until_stored(
             lambda: place.taker.take_mended(mend, place.watch.seen if place.watch is not None else None),
             give_up=lambda: self._floor.stopping,
@@ -90,6 +94,17 @@ class Ending:
             return
         if place.claimed is claimed:
             place.desk.nudge()
+
+    async def stop_run(self, place: Place, claimed: Claimed) -> None:
+        """A person stops it, and the store knows. As `interrupt`; but one that does not listen yet would not hear it,
+        and is ended at once."""
+        failure = transient(CANCELLED)
+        if place.handing:
+            place.verdict = place.verdict or failure
+        elif await self._floor.threads.run(place.listens):
+            await self.interrupt(place, claimed, failure)
+        elif place.claimed is claimed:
+            await self.kill(place, claimed, failure)
 
     async def kill(self, place: Place, claimed: Claimed, failure: Failure) -> None:
         """The whole tree, at once; what it had written by then still counts."""

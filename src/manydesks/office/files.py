@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,15 @@ def keep_file(given: str, files: Path) -> Attachment:
         raise BadInput(f"The file {given!r} cannot be taken: {reason_of(error)}.") from None
     finally:
         os.close(handle)
+
+
+def keep_text(text: str, name: str, files: Path) -> Attachment:
+    """A text as a file of the office, on the disk when this returns; the same text is the same file. Blocks."""
+    with tempfile.TemporaryFile() as whole:
+        whole.write(text.encode())
+        whole.flush()
+        os.lseek(whole.fileno(), 0, os.SEEK_SET)
+        return outbox.keep(whole.fileno(), name, files)
 
 
 def kept_files(given: object, home: Home) -> tuple[Attachment, ...]:

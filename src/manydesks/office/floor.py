@@ -8,15 +8,18 @@ from collections.abc import Coroutine
 from typing import Any
 
 from manydesks.desk.base import Seat
+from manydesks.domain.caps import Caps
 from manydesks.domain.clock import Clock
 from manydesks.domain.envelope import Claimed
 from manydesks.domain.failure import Failure
+from manydesks.office.inforce import InForce
 from manydesks.office.patience import until_stored
 from manydesks.office.place import Place
 from manydesks.office.rules import rules
 from manydesks.office.threads import MailboxThreads
 from manydesks.settings.home import Home
 from manydesks.settings.model import Settings
+from manydesks.store.outcome import Rules
 from manydesks.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -25,21 +28,46 @@ log = logging.getLogger(__name__)
 class Floor:
     """What the parts of dispatch share. One run at a time per session; sessions side by side."""
 
-    def __init__(self, store: Store, home: Home, settings: Settings, clock: Clock, threads: MailboxThreads) -> None:
+    def __init__(self, store: Store, home: Home, in_force: InForce, clock: Clock, threads: MailboxThreads) -> None:
         self.store = store
         self.home = home
-        self.settings = settings
         self.clock = clock
         self.threads = threads
-        self.rules = rules(settings)
+        self._in_force = in_force
+        self._rules = in_force.settings, rules(in_force.settings)
         self.places: dict[str, Place] = {}
         #: claims whose desks are being furnished
         self.opening: dict[str, Claimed] = {}
+        #: fences of claims that were stopped before they came to a desk
+        self.stopped: set[int] = set()
+        #: the fence of the latest claim that was heard of
+        self.newest = 0
         #: nothing begins any more
         self.stopping = False
         #: set when the last run has ended
         self.quiet = asyncio.Event()
         self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def settings(self) -> Settings:
+        """Those that count now."""
+        return self._in_force.settings
+
+    @property
+    def rules(self) -> Rules:
+        """The rules that count now; made anew only when the settings were changed."""
+        if self._rules[0] is not self.settings:
+            self._rules = self.settings, rules(self.settings)
+        return self._rules[1]
+
+    def caps(self) -> Caps:
+        """How many runs each provider may have now."""
+        asking: dict[str, int] = {}
+        for place in self.places.values():
+            if place.claimed is not None and place.taker.waits:
+                asking[place.claimed.provider] = asking.get(place.claimed.provider, 0) + 1
+        dispatch = self.settings.dispatch
+        return Caps(each=dispatch.provider_desks, own=dispatch.provider_limits, asking=asking)
 
     @property
     def running(self) -> int:

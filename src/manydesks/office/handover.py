@@ -29,19 +29,27 @@ class Handover:
         place.desk.continuation = claimed.continuation
 
         def hand_over() -> None:
+            place.beat = mailbox.last_heartbeat()
             mailbox.prepare()
             if not place.cleared:
                 # an earlier host may have died after it released a claim and before it cleared the inbox
                 mailbox.withdraw(claimed.fence - 1)
             self._put(place, claimed.run, claimed.fence, claimed.messages)
 
+        place.handing = True
         try:
             await self._floor.threads.run(hand_over)
         except (MailboxError, BadInput, OSError) as error:
             await self._ending.unwritten(place, claimed, error)
             return
+        finally:
+            place.handing = False
         place.cleared = True
         if place.claimed is not claimed:
+            return
+        if place.verdict is not None:
+            # stopped before anybody could hear it
+            await self._ending.kill(place, claimed, place.verdict)
             return
         # a moment later, so that the look finds the time to be over
         seconds = self._floor.settings.runner.run_seconds + 0.02
@@ -71,6 +79,10 @@ class Handover:
             await self._floor.threads.run(self._put, place, claimed.run, claimed.fence, works)
         except (MailboxError, BadInput, OSError) as error:
             await self._ending.unwritten(place, claimed, error)
+            return
+        if place.claimed is not claimed:
+            # it ended meanwhile: what it was handed after its end is nobody's work
+            await self._ending.withdraw(place, claimed.fence)
             return
         place.desk.nudge()
 

@@ -8,28 +8,32 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from manydesks import __version__
-from manydesks.channels.base import Channel
-from manydesks.channels.console import Console, Screen
+from manydesks.channels.console import Screen
 from manydesks.desk.furnish import STRICT, Furnisher
 from manydesks.domain.clock import Clock, SystemClock
 from manydesks.domain.errors import BadInput, StoreError
 from manydesks.office import hostlog
 from manydesks.office.acts.base import Means
+from manydesks.office.budget import Purse
 from manydesks.office.clerk import Clerk
 from manydesks.office.control import Control
 from manydesks.office.deliver import Deliverer
 from manydesks.office.dispatch import Dispatcher
 from manydesks.office.ground import Ground
+from manydesks.office.hooks.roster import Hooks
 from manydesks.office.hostlog import HostLog
 from manydesks.office.inforce import InForce
+from manydesks.office.intake import Intake
 from manydesks.office.keeper import Keeper
-from manydesks.office.lock import HOST_LOCK, WRITE_LOCK, host_locks
+from manydesks.office.lock import HOST_LOCK, WRITE_LOCK, beat, host_locks
 from manydesks.office.recovery import recover
+from manydesks.office.reload import Reload
 from manydesks.office.rules import rules
+from manydesks.office.switchboard import Switchboard
 from manydesks.office.threads import MailboxThreads
 from manydesks.office.upstreams import Doors, known_secrets
 from manydesks.office.wire import SOCKET
@@ -77,19 +81,28 @@ class Host:
         self._in_force = InForce(settings)
         self._clock = clock or SystemClock()
         self._started = self._clock.monotonic()
+        self._started_at = self._clock.now()
         self._bell = Bell(home.socket(SOCKET).parent)
         self._changed = asyncio.Event()
         self._told = asyncio.Event()
+        #: told a second time: nothing is waited for any more
+        self._hurry = asyncio.Event()
+        self._reload = Reload(home, self._in_force)
+        self._look_now = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._clerk: Clerk | None = None
         self._dispatcher: Dispatcher | None = None
+        self._hooks: Hooks | None = None
         self._announce = announce
         self._screen = Screen() if announce is None else None
 
     async def run(self) -> None:
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._told.set)
+            self._loop.add_signal_handler(number, self._tell)
+        # a terminal that is closed closes the office that was opened there; without one it means: look at the settings
+        at_terminal = sys.stdin is not None and sys.stdin.isatty()
+        self._loop.add_signal_handler(signal.SIGHUP, self._tell if at_terminal else self._reread)
         store = Store(
             self._home.office_db,
             durability=self._settings.office.durability,
@@ -108,24 +121,56 @@ class Host:
                 self._screen.close()
 
     async def _open(self, store: Store, threads: MailboxThreads) -> None:
-        channels: dict[str, Channel] = {"console": Console(self._show, texts=sys.stdout.isatty())}
-        rule_of = {name: channel.cut_off for name, channel in channels.items()}
-        doors = Doors(self._home, self._settings)
+        purse = Purse(store, self._settings)
+        doors = Doors(self._home, self._settings, purse)
         doors.sweep()
-        recovered = await recover(store, self._home, threads, rules(self._settings), rule_of)
-        self._clerk = Clerk(Means(store=store, home=self._home, in_force=self._in_force))
+        hooks = self._hooks = Hooks(store, self._home, self._in_force, self._clock)
+        means = Means(
+            store=store,
+            home=self._home,
+            in_force=self._in_force,
+            hooks=hooks,
+            stop_runs=self._stop_runs,
+            dismiss=self._dismiss,
+        )
+        board = Switchboard(
+            store,
+            self._home,
+            self._settings,
+            hand_in=Intake(means).hand_in,
+            show=self._show,
+            changed=self._changed.set,
+        )
+        recovered = await recover(store, self._home, threads, rules(self._settings), board.rules(), hooks)
+        hooks.start()
+        self._clerk = Clerk(means)
         await self._clerk.furnish()
-        await store.note("processor_start", version=__version__, incarnation=store.worker, recovered=recovered)
+        await self._clerk.refresh()
+        begun = {"version": __version__, "incarnation": store.worker, "recovered": recovered}
+        await store.note("processor_start", **begun, lineage=await store.lineage())
         furnisher = Furnisher(self._home, self._settings, self._clock, doors, secrets=doors.secrets)
-        dispatcher = self._dispatcher = Dispatcher(store, self._home, self._settings, self._clock, threads, furnisher)
-        deliverer = Deliverer(store, channels, self._settings)
+        dispatcher = self._dispatcher = Dispatcher(
+            store, self._home, self._in_force, self._clock, threads, furnisher, hooks
+        )
+        deliverer = Deliverer(store, board, self._settings, files=self._home.files, clock=self._clock)
         keeper = Keeper(store, self._settings.retention, self._clock, self._home)
+        for taker in (
+            purse.take_settings,
+            doors.take_settings,
+            furnisher.take_settings,
+            board.take_settings,
+            deliverer.take_settings,
+        ):
+            self._in_force.tell(taker)
+        self._in_force.tell(lambda fresh: keeper.take_settings(fresh.retention))
+        self._in_force.tell(lambda fresh: hostlog.take_level(fresh.office.log_level))
         control = Control(self._home.socket(SOCKET), self._act)
         await control.start()
         self._show(f"The office is open: {self._home.path} (process {os.getpid()}). Ctrl-C closes it.")
         if self._announce is not None:
             self._announce({"pid": os.getpid(), "home": str(self._home.path)})
         keeper.start()
+        await board.start()
         sandbox = asyncio.create_task(self._tell_of_sandbox(furnisher))
         try:
             await self._work(store, dispatcher, deliverer)
@@ -134,10 +179,12 @@ class Host:
             await asyncio.gather(sandbox, return_exceptions=True)
             await control.stop()
             await keeper.stop()
-            await dispatcher.stop(self._settings.runner.stop_seconds)
+            await dispatcher.stop(self._in_force.settings.runner.stop_seconds, self._hurry)
+            await hooks.stop()
             await doors.stop()
             await deliverer.pump()
-            await deliverer.drain(self._settings.delivery.timeout_seconds)
+            await self._unless_hurried(deliverer.drain(self._in_force.settings.delivery.timeout_seconds))
+            await board.stop()
             await store.note("processor_stop", version=__version__, incarnation=store.worker)
 
     async def _tell_of_sandbox(self, furnisher: Furnisher) -> None:
@@ -158,14 +205,22 @@ class Host:
         try:
             while not told.done():
                 self._changed.clear()
+                if self._hooks is not None:
+                    self._hooks.news()
                 changed = asyncio.create_task(self._changed.wait())
                 if self._clock.monotonic() - looked > LOOK_AGAIN_SECONDS * 1000:
                     ground.check()
                     written.look()
+                    beat(self._home)
                     looked = self._clock.monotonic()
+                    await self._reload.look(store)
+                if self._look_now:
+                    self._look_now = False
+                    await self._reload.look(store, at_once=True)
+                    if self._hooks is not None:
+                        self._hooks.reload_soon()  # their files too
                 try:
-                    await dispatcher.pump()
-                    await deliverer.pump()
+                    await self._together(dispatcher.pump(), deliverer.pump())
                     if self._clock.monotonic() - extended > LEASE_MS // 3:
                         await store.extend()
                         extended = self._clock.monotonic()
@@ -179,11 +234,45 @@ class Host:
         finally:
             told.cancel()
 
+    async def _together(self, *work: Coroutine[Any, Any, None]) -> None:
+        """Side by side, so that what they ask of the store is one commit; the first trouble of theirs, once all are
+        done."""
+        for outcome in await asyncio.gather(*work, return_exceptions=True):
+            if outcome is not None:
+                raise outcome
+
     async def _until_timer(self, store: Store) -> float:
         wait = await store.next_timer()
         if wait is None:
             return LOOK_AGAIN_SECONDS
         return min(LOOK_AGAIN_SECONDS, max(0.001, wait / 1000))
+
+    def _tell(self) -> None:
+        """Close; told again, without waiting for anybody."""
+        if self._told.is_set():
+            self._hurry.set()
+        self._told.set()
+
+    def _reread(self) -> None:
+        self._look_now = True
+        self._changed.set()
+
+    async def _dismiss(self, sessions: Sequence[str]) -> None:
+        if self._dispatcher is not None:
+            await self._dispatcher.dismiss(sessions)
+
+    def _stop_runs(self, runs: Sequence[tuple[str, int]]) -> None:
+        if self._dispatcher is not None:
+            self._dispatcher.stop_runs(runs)
+
+    async def _unless_hurried(self, work: Coroutine[Any, Any, None]) -> None:
+        """Until it is done, or we are told a second time to close."""
+        working, hurry = asyncio.create_task(work), asyncio.create_task(self._hurry.wait())
+        await asyncio.wait({working, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if not working.done():
+            working.cancel()
+        await asyncio.gather(working, hurry, return_exceptions=True)
 
     def _show(self, line: str) -> None:
         if self._screen is not None:
@@ -202,7 +291,10 @@ class Host:
                 "pid": os.getpid(),
                 "version": __version__,
                 "uptime_ms": self._clock.monotonic() - self._started,
+                "started_at": self._started_at,
                 "home": str(self._home.path),
+                "desks": self._dispatcher.desks() if self._dispatcher is not None else None,
+                "settings": {"refused": self._reload.refused, "nextStart": self._reload.waiting()},
             }
         if self._clerk is None or self._dispatcher is None:
             raise BadInput("The office is not open yet.")

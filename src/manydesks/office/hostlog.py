@@ -34,6 +34,11 @@ def set_up(level: str, secrets: Callable[[], Mapping[str, str]]) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
+def take_level(level: str) -> None:
+    """From now on, log what is at least as important."""
+    logging.getLogger().setLevel(level.upper())
+
+
 class _Blotting(logging.Formatter):
     """Stack traces included: what a library raises may quote what it was given."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from manydesks.settings.model import Settings
 
 
@@ -10,3 +12,14 @@ class InForce:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self._told: list[Callable[[Settings], None]] = []
+
+    def tell(self, taker: Callable[[Settings], None]) -> None:
+        """For whoever keeps something made from settings: called with the new ones, at once and on the loop."""
+        self._told.append(taker)
+
+    def change(self, settings: Settings) -> None:
+        """These count from now on. They were checked: nobody who is told may refuse."""
+        self.settings = settings
+        for taker in self._told:
+            taker(settings)

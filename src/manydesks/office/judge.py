@@ -11,6 +11,9 @@ from manydesks.office.place import Place, to_leave
 
 #: how often every run is looked at, and what its processes use
 WATCH_MS = 2_000
+#: runners inside the host that stay warm without work: each looks into its mailbox now and then, and sits down again in
+#: a moment
+WARM_INSIDE = 64
 
 
 class Judge:
@@ -24,12 +27,18 @@ class Judge:
     def watch(self) -> None:
         """Look at every run now and then."""
         if self._floor.clock.monotonic() - self._watched >= WATCH_MS:
-            self._watched = self._floor.clock.monotonic()
-            for place in self._floor.places.values():
-                self.look(place)
-            now, most = self._watched, self._floor.settings.runner.warm
-            for place in to_leave(self._floor.places.values(), most=most, now=now):
-                self._floor.spawn(self._send_home(place, most))
+            now = self._watched = self._floor.clock.monotonic()
+            places, most = self._floor.places, self._floor.settings.runner.warm
+            for session, place in tuple(places.items()):
+                if place.claimed is not None or place.desk.keeps_process:
+                    self.look(place)
+                elif session not in self._floor.opening and place.is_left(now):
+                    # what is known of sessions without work must not grow with their number
+                    del places[session]
+            for place in to_leave(places.values(), most=most, now=now):
+                self._floor.spawn(self._send_home(place, f"idle, and runner.warm is {most}"))
+            for place in to_leave(places.values(), most=WARM_INSIDE, now=now, inside=True):
+                self._floor.spawn(self._send_home(place, "idle"))
 
     def look(self, place: Place) -> None:
         """Beside everything else; somebody who looks already is enough."""
@@ -61,9 +70,9 @@ class Judge:
         finally:
             place.judged = False
 
-    async def _send_home(self, place: Place, most: int) -> None:
+    async def _send_home(self, place: Place, reason: str) -> None:
         if place.claimed is not None:
             return
         # nothing is awaited since that look before the desk is empty: work that comes now finds nobody, and is nudged
         await place.desk.stop()
-        await self._floor.note("runner_stopped", place.seat, reason=f"idle, and runner.warm is {most}")
+        await self._floor.note("runner_stopped", place.seat, reason=reason)

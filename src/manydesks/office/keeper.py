@@ -54,6 +54,10 @@ class Keeper:
         self._last = clock.monotonic()
         self._task: asyncio.Task[None] | None = None
 
+    def take_settings(self, rules: RetentionSettings) -> None:
+        """These count from the next round on."""
+        self._rules = rules
+
     def start(self) -> None:
         self._task = asyncio.create_task(self._keep())
         self._task.add_done_callback(_say_why)

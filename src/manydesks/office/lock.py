@@ -79,6 +79,20 @@ def running_host(home: Home) -> int | None:
     return lock.signed() or 0
 
 
+def beat(home: Home) -> None:
+    """A host says that it still turns: by the time of its lock file. A disk that refuses only makes it look stuck."""
+    with contextlib.suppress(OSError):
+        os.utime(home.run / HOST_LOCK)
+
+
+def last_beat(home: Home) -> int | None:
+    """When the host last said so, milliseconds UTC."""
+    try:
+        return (home.run / HOST_LOCK).stat().st_mtime_ns // 1_000_000
+    except OSError:
+        return None
+
+
 @contextlib.contextmanager
 def host_locks(home: Home) -> Iterator[None]:
     """Both locks, for a host. AlreadyRunning: another one has them."""

@@ -15,6 +15,7 @@ from manydesks.desk.furnish import office_mark
 from manydesks.desk.repair import end_leftovers, repair
 from manydesks.domain.errors import BadInput, MailboxError, SandboxError
 from manydesks.mailbox.host import HostMailbox
+from manydesks.office.hooks.roster import Hooks
 from manydesks.office.taker import Taker
 from manydesks.office.threads import MailboxThreads
 from manydesks.settings.home import Home
@@ -24,7 +25,14 @@ from manydesks.store.store import Store
 log = logging.getLogger(__name__)
 
 
-async def recover(store: Store, home: Home, threads: MailboxThreads, rules: Rules, rule_of: Mapping[str, str]) -> int:
+async def recover(
+    store: Store,
+    home: Home,
+    threads: MailboxThreads,
+    rules: Rules,
+    rule_of: Mapping[str, str],
+    hooks: Hooks | None = None,
+) -> int:
     """How many messages and responses were under way. `rule_of`: what each channel does with a cut-off sending."""
     if not await asyncio.to_thread(end_leftovers, office_mark(home)):
         log.error("Processes of an earlier office do not end", extra={"action": "leftovers"})
@@ -35,7 +43,7 @@ async def recover(store: Store, home: Home, threads: MailboxThreads, rules: Rule
     for session, mailbox in mailboxes.items():
         try:
             await threads.run(mailbox.prepare)
-            await _take(store, home, threads, mailbox, session, rules)
+            await _take(store, home, threads, mailbox, session, rules, hooks)
         except (MailboxError, SandboxError, BadInput, OSError) as error:
             log.warning("What %s left could not be read: %s", session, error, extra={"action": "recovery_refused"})
             # its messages are asked again; the refused file must not stand in the way of the new answer
@@ -53,10 +61,16 @@ async def recover(store: Store, home: Home, threads: MailboxThreads, rules: Rule
 
 
 async def _take(
-    store: Store, home: Home, threads: MailboxThreads, mailbox: HostMailbox, session: str, rules: Rules
+    store: Store,
+    home: Home,
+    threads: MailboxThreads,
+    mailbox: HostMailbox,
+    session: str,
+    rules: Rules,
+    hooks: Hooks | None,
 ) -> None:
     """Mended first where only the host wrote; else read as it is, and mended at its desk only if it has to be."""
-    taker = Taker(store, threads, mailbox, session, rules, files=home.files)
+    taker = Taker(store, threads, mailbox, session, rules, files=home.files, hooks=hooks)
     workspace, office = home.workspace(mailbox.agent), office_mark(home)
     if Confined(mailbox.folder).sandbox() is None:
         await repair(mailbox.folder, workspace, office=office)

@@ -6,6 +6,7 @@ import random
 
 from manydesks.domain.failure import RetryPolicy
 from manydesks.domain.loopguard import Limits
+from manydesks.office.budget import prices_of
 from manydesks.settings.model import Settings
 from manydesks.store.outcome import Rules
 
@@ -20,6 +21,8 @@ def rules(settings: Settings) -> Rules:
         ),
         rng=random.Random(),
         run_messages=settings.limits.run_messages,
+        wait_ms=settings.limits.wait_seconds * 1000,
+        prices=prices_of(settings),
     )
 
 

@@ -10,6 +10,7 @@ from manydesks.domain.errors import MailboxRefused
 from manydesks.domain.mail import Collected
 from manydesks.mailbox.host import HostMailbox
 from manydesks.office.files import clear, receive
+from manydesks.office.hooks.roster import Hooks
 from manydesks.office.threads import MailboxThreads
 from manydesks.store.outcome import Rules
 from manydesks.store.store import Store
@@ -30,16 +31,19 @@ class Taker:
         rules: Rules,
         *,
         files: Path,
+        hooks: Hooks | None = None,
     ) -> None:
         self._store = store
         self._threads = threads
         self._mailbox = mailbox
         self._session = session
-        self._rules = rules
+        #: what counts now; the office may change it between two takes
+        self.rules = rules
         self._epoch: str | None = None
         self._after = 0
         self._reading = asyncio.Lock()
         self._files = files
+        self._hooks = hooks
         #: questions that a tool at the desk waits for, as the desk calls them
         self.waits: set[str] = set()
 
@@ -72,12 +76,15 @@ class Taker:
                 if (found.epoch, found.last_seq) != (self._epoch, self._after):
                     # files first: a row never names one that is not there
                     files = await self._threads.run(receive, self._mailbox.folder, found, self._files)
-                    ended = await self._store.take(self._session, found, self._rules, files)
+                    hooked = found
+                    if self._hooks is not None:
+                        hooked = await self._hooks.outgoing(self._session, self._mailbox.agent, found)
+                    ended = await self._store.take(self._session, hooked, self.rules, files)
                     self._epoch, self._after = found.epoch, found.last_seq
                     if files:
                         await self._threads.run(clear, self._mailbox.folder, files)
                     if _goes_on(found, ended) and await self._store.was_flood(self._session, ended):
-                        most, path = self._rules.run_messages, self._mailbox.folder / "out" / "outbound.db"
+                        most, path = self.rules.run_messages, self._mailbox.folder / "out" / "outbound.db"
                         raise MailboxRefused(path=path, reason=f"it holds more than {most} messages of one run")
                     self._note_questions(found)
                     if seen is not None:

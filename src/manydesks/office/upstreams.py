@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
 from manydesks.desk.base import Way
 from manydesks.domain.errors import BadInput, HomeError, SettingsError
+from manydesks.office.budget import Purse
 from manydesks.proxy.gate import Call, Gate
 from manydesks.proxy.limits import Limits
 from manydesks.proxy.server import Proxy
@@ -16,8 +16,6 @@ from manydesks.runner.providers.base import Endpoint
 from manydesks.settings.home import Home
 from manydesks.settings.model import ProxySettings, Settings
 from manydesks.settings.secrets import load_secrets
-
-log = logging.getLogger(__name__)
 
 MIB = 1 << 20
 
@@ -57,16 +55,25 @@ def known_secrets(home: Home) -> Mapping[str, str]:
 class Doors:
     """As `desk.base.Doors`. One for each host."""
 
-    def __init__(self, home: Home, settings: Settings) -> None:
-        """Raises `SettingsError` for a model server that is not valid."""
+    def __init__(self, home: Home, settings: Settings, purse: Purse | None = None) -> None:
+        """Raises `SettingsError` for a model server that is not valid. Without a `purse` nothing is capped."""
         self._home = home
         self._known = {upstream.name: upstream for upstream in upstreams(settings)}
         self._proxy = Proxy(
             home,
             self._known.values(),
-            Gate(key_of=self._key_of, may_spend=_may_spend, called=_called),
+            Gate(
+                key_of=self._key_of,
+                may_spend=_may_spend if purse is None else purse.may_spend,
+                called=_called if purse is None else purse.called,
+            ),
             limits=_limits(settings.proxy),
         )
+
+    def take_settings(self, settings: Settings) -> None:
+        """These count for the next door that is opened; one that is open stays as it is. They were checked."""
+        self._known = {upstream.name: upstream for upstream in upstreams(settings)}
+        self._proxy.change(self._known.values(), _limits(settings.proxy))
 
     def sweep(self) -> int:
         """Remove what a host left that died. Only with the office's lock, before the first door."""
@@ -116,13 +123,11 @@ class Doors:
 
 
 async def _may_spend(_session: str) -> str | None:
-    """Nothing is capped yet."""
     return None
 
 
-def _called(call: Call) -> None:
-    about = (call.session, call.upstream, call.path, call.outcome, call.status, call.duration_ms)
-    log.debug("%s called %s%s: %s (%s) in %d ms", *about, extra={"action": "model_called"})
+def _called(_call: Call) -> None:
+    """Nobody keeps the books."""
 
 
 def _limits(settings: ProxySettings) -> Limits:

@@ -1,20 +1,15 @@
-"""The tables of the lake: the only place that writes them.
+"""The tables of the lake: how they are read, and the only place that writes them.
 
-A table is a Delta Lake table. Spark writes Parquet files into a fresh attempt folder (`data/<attempt>/`) below it; then
-one transaction of delta-rs adds all of them, with the mark that they reach (an application transaction). Until then no
-reader sees them, so an attempt that was killed leaves only files that nobody refers to; the next one sweeps them.
-
-delta-rs records the mark but does not refuse a repeat: the lake's lock and the comparison in `append_once` do.
+A table is a Delta Lake table. What a commit adds and removes, and the mark that the table then reaches (an application
+transaction), are one entry of its log (`commit.py`). delta-rs records the mark but does not refuse a repeat: the lake's
+lock and the comparison with the mark do.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,23 +17,21 @@ import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake.transaction import AddAction, CommitProperties, Transaction
+from deltalake.transaction import CommitProperties, RemoveAction, Transaction
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.types import StructType
 
 from manydesks.domain.clock import Clock
 from manydesks.domain.errors import PipelineError
+from manydesks.pipeline.columns import DAY, TableSpec
+from manydesks.pipeline.commit import DAY_FOLDER, Change, commit_files, sweep_attempts, sync_log, uri
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.place import PATTERN
-from manydesks.pipeline.schemas import TABLES, TableSpec, check_schema
+from manydesks.pipeline.schemas import TABLES, check_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-#: an attempt folder that holds this file was committed; a later compaction may leave nothing of it in the snapshot,
-#: but its files still serve time travel and must not be swept
-COMMITTED = "_committed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +42,54 @@ class Mark:
     app: str
     #: the highest key that the table holds
     version: int
+    #: further counts that go with it
+    also: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def properties(self) -> CommitProperties:
+        counts = {self.app: self.version, **self.also}
+        return CommitProperties(app_transactions=[Transaction(app, version) for app, version in counts.items()])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Range:
+    """Rows with `least <= column <= most`: files that hold none of them are not even opened."""
+
+    column: str
+    least: Any
+    most: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """One Parquet file of a snapshot, as the table's log describes it."""
+
+    path: Path
+    entry: Mapping[str, Any]
+
+    @property
+    def rows(self) -> int:
+        return int(self.entry["num_records"])
+
+    def may_hold(self, wanted: Range) -> bool:
+        if self.entry.get(f"null_count.{wanted.column}") == self.rows:
+            return False
+        least, most = self.entry.get(f"min.{wanted.column}"), self.entry.get(f"max.{wanted.column}")
+        return least is None or most is None or (least <= wanted.most and most >= wanted.least)
+
+    def removal(self, now: int, *, changes_data: bool = True) -> RemoveAction:
+        return RemoveAction(
+            path=str(self.entry["path"]),
+            data_change=changes_data,
+            deletion_timestamp=now,
+            size=int(self.entry["size_bytes"]),
+            partition_values={},
+        )
 
 
 def exists(lake: Path, spec: TableSpec) -> bool:
     """Whether the table was ever made."""
-    return deltalake.DeltaTable.is_deltatable(_uri(lake / spec.folder))
+    return deltalake.DeltaTable.is_deltatable(uri(lake / spec.folder))
 
 
 def covered(lake: Path, spec: TableSpec, app: str) -> int:
@@ -63,16 +99,23 @@ def covered(lake: Path, spec: TableSpec, app: str) -> int:
     return _open(lake, spec).transaction_version(app) or 0
 
 
+def snapshot(lake: Path, spec: TableSpec, *wanted: Range, days: Collection[str] | None = None) -> list[File]:
+    """The files of the newest snapshot that may hold such rows; `days`: of a table that is written by days."""
+    entries = pa.table(_open(lake, spec).get_add_actions(flatten=True)).to_pylist()
+    found = [File(path=lake / spec.folder / entry["path"], entry=entry) for entry in entries]
+    if days is not None:
+        found = [file for file in found if file.entry.get(f"min.{DAY}") in days]
+    return [file for file in found if all(file.may_hold(one) for one in wanted)]
+
+
 def files(lake: Path, spec: TableSpec) -> list[Path]:
     """The Parquet files of the table's newest snapshot."""
-    actions = pa.table(_open(lake, spec).get_add_actions(flatten=True))
-    return [lake / spec.folder / path for path in actions.column("path").to_pylist()]
+    return [file.path for file in snapshot(lake, spec)]
 
 
 def count(lake: Path, spec: TableSpec) -> int:
     """The rows of the newest snapshot, by the table's log alone."""
-    actions = pa.table(_open(lake, spec).get_add_actions(flatten=True))
-    return sum(actions.column("num_records").to_pylist())
+    return sum(file.rows for file in snapshot(lake, spec))
 
 
 def find(lake: Path, spec: TableSpec, column: str, value: int) -> list[dict[str, Any]]:
@@ -80,26 +123,31 @@ def find(lake: Path, spec: TableSpec, column: str, value: int) -> list[dict[str,
 
     Reads the files itself: a process that used `to_pyarrow_dataset` of delta-rs now and then aborts when it ends.
     """
-    actions = pa.table(_open(lake, spec).get_add_actions(flatten=True))
     found: list[dict[str, Any]] = []
-    for action in actions.select(["path", f"min.{column}", f"max.{column}"]).to_pylist() if len(actions) else ():
-        path, least, most = action.values()
-        if least is None or most is None or least <= value <= most:
-            rows = pq.ParquetFile(lake / spec.folder / path).read()
-            found += rows.filter(pc.equal(rows.column(column), value)).to_pylist()
+    for file in snapshot(lake, spec, Range(column=column, least=value, most=value)):
+        rows = pq.ParquetFile(file.path).read()
+        found += rows.filter(pc.equal(rows.column(column), value)).to_pylist()
     return found
 
 
-def read(spark: SparkSession, lake: Path, spec: TableSpec) -> DataFrame:
-    """The newest snapshot. Raises `PipelineError` if the table was never made."""
+def read(
+    spark: SparkSession, lake: Path, spec: TableSpec, *wanted: Range, days: Collection[str] | None = None
+) -> DataFrame:
+    """The newest snapshot, or of it only files that may hold such rows. `PipelineError` if the table was never made."""
     if not exists(lake, spec):
         raise PipelineError(reason=f"the lake has no table '{spec.name}' yet; `manydesks pipeline run` makes it.")
+    return read_files(spark, lake, spec, snapshot(lake, spec, *wanted, days=days))
+
+
+def read_files(spark: SparkSession, lake: Path, spec: TableSpec, found: Iterable[File]) -> DataFrame:
+    """These files; columns that were added to the table since they were written are NULL."""
     schema = StructType.fromJson(json.loads(_open(lake, spec).schema().to_json()))
-    paths = files(lake, spec)
+    paths = [_literal(file.path) for file in found]
     with in_one_sentence(f"Spark could not read the table '{spec.name}'"):
         if not paths:
             return spark.createDataFrame([], schema)
-        return spark.read.schema(schema).parquet(*(_literal(path) for path in paths))
+        # names of folders mean nothing here
+        return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*paths)
 
 
 def present(lake: Path) -> list[TableSpec]:
@@ -108,12 +156,19 @@ def present(lake: Path) -> list[TableSpec]:
 
 
 def ensure(held: HeldLake, spec: TableSpec) -> None:
-    """Makes the table, empty, if it is not there; sweeps what killed attempts left in it."""
-    table = held.folder / spec.folder
+    """Makes the table, empty, if it is not there; adds the columns that an older version of it lacks; sweeps what
+    killed attempts left in it."""
+    folder = held.folder / spec.folder
+    wanted = deltalake.Schema.from_json(spec.schema.json())  # a StructType writes itself as Delta's log does
     if not exists(held.folder, spec):
-        # a StructType writes itself as the very JSON that Delta's log holds
-        deltalake.DeltaTable.create(_uri(table), deltalake.Schema.from_json(spec.schema.json()), mode="ignore")
-        _sync(table / "_delta_log")
+        deltalake.DeltaTable.create(uri(folder), wanted, mode="ignore")
+        sync_log(folder)
+    else:
+        table = _open(held.folder, spec)
+        known = {field.name for field in table.schema().fields}
+        if added := [field for field in wanted.fields if field.name not in known]:
+            table.alter.add_columns(added)
+            sync_log(folder)
     _sweep(held.folder, spec)
 
 
@@ -129,7 +184,7 @@ def append_once(
     """Adds the rows and moves the mark, both or neither; returns the number of rows.
 
     If the table reaches the mark already, nothing is written and 0 is returned. `check` gets the written files before
-    the commit; what it raises leaves the table as it was. After the return the rows survive a power cut.
+    the commit; what it raises leaves the table as it was.
     """
     if covered(held.folder, spec, mark.app) >= mark.version:
         return 0
@@ -140,112 +195,96 @@ def append_once(
             rows.write.mode("append").parquet(str(attempt))
         check(sorted(attempt.glob("*.parquet")))
 
-    return _add(held, spec, write, clock, CommitProperties(app_transactions=[Transaction(mark.app, mark.version)]))
+    return commit_files(held.folder / spec.folder, spec, write, clock, Change(properties=mark.properties))[0]
+
+
+def replace_days(
+    held: HeldLake, spec: TableSpec, rows: DataFrame, days: Collection[str] | None, mark: Mark, clock: Clock
+) -> int:
+    """These days of the table become these rows, and the mark moves, both or neither; returns the number of rows.
+
+    Files of other days are not touched; None: all days. The caller has compared the mark.
+    """
+    old = snapshot(held.folder, spec, days=days)
+    removed = [file.removal(clock.now()) for file in old]
+    change = Change(removed=removed, properties=mark.properties)
+    columns = [column.name for column in spec.columns]
+    ready = rows.select(*columns)
+    check_schema(ready.schema, spec)
+
+    def write(attempt: Path) -> None:
+        with in_one_sentence(f"Spark could not write the table '{spec.name}'"):
+            named = ready.withColumn(DAY_FOLDER, ready[DAY]).repartition(DAY_FOLDER)
+            named.write.mode("append").partitionBy(DAY_FOLDER).parquet(str(attempt))
+
+    return commit_files(held.folder / spec.folder, spec, write, clock, change)[0]
+
+
+def replace_all(held: HeldLake, spec: TableSpec, rows: DataFrame, mark: Mark, clock: Clock) -> int:
+    """The whole table becomes these rows, and the mark moves, both or neither; for a table that is small.
+
+    The caller has compared the mark.
+    """
+    removed = [file.removal(clock.now()) for file in snapshot(held.folder, spec)]
+    ready = rows.select(*(column.name for column in spec.columns))
+    check_schema(ready.schema, spec)
+
+    def write(attempt: Path) -> None:
+        with in_one_sentence(f"Spark could not write the table '{spec.name}'"):
+            ready.coalesce(1).write.mode("append").parquet(str(attempt))
+
+    change = Change(removed=removed, properties=mark.properties)
+    return commit_files(held.folder / spec.folder, spec, write, clock, change)[0]
+
+
+def rewrite(
+    held: HeldLake,
+    spec: TableSpec,
+    old: Sequence[File],
+    rows: DataFrame,
+    clock: Clock,
+    *,
+    changes_data: bool,
+    mark: Mark | None = None,
+) -> int:
+    """These files become these rows; returns the number of files. The mark, if there is one, moves with it."""
+    removed = [file.removal(clock.now(), changes_data=changes_data) for file in old]
+    check_schema(rows.schema, spec)
+
+    def write(attempt: Path) -> None:
+        with in_one_sentence(f"Spark could not write the table '{spec.name}'"):
+            rows.write.mode("append").parquet(str(attempt))
+
+    properties = mark.properties if mark is not None else None
+    change = Change(removed=removed, changes_data=changes_data, properties=properties)
+    return commit_files(held.folder / spec.folder, spec, write, clock, change)[1]
+
+
+def advance(held: HeldLake, spec: TableSpec, mark: Mark, clock: Clock) -> None:
+    """Nothing new for this table: only the mark moves."""
+    commit_files(held.folder / spec.folder, spec, lambda attempt: None, clock, Change(properties=mark.properties))
 
 
 def append_row(held: HeldLake, spec: TableSpec, row: Mapping[str, Any], clock: Clock) -> None:
     """Adds one row without Spark and without a mark: for a table that counts the runs, not the office."""
     ensure(held, spec)
     rows = pa.Table.from_pylist([dict(row)], schema=to_arrow_schema(spec.schema))
-    # not `write_deltalake`, which panics on a path with brackets in it
-    _add(held, spec, lambda attempt: pq.write_table(rows, attempt / "row.parquet"), clock, CommitProperties())
 
+    def write(attempt: Path) -> None:
+        # not `write_deltalake`, which panics on a path with brackets in it
+        pq.write_table(rows, attempt / "row.parquet")
 
-def _add(
-    held: HeldLake, spec: TableSpec, write: Callable[[Path], None], clock: Clock, properties: CommitProperties
-) -> int:
-    """Lets `write` fill a fresh attempt folder, then commits its files; returns their rows."""
-    table = (held.folder / spec.folder).absolute()
-    attempt = table / "data" / uuid.uuid4().hex
-    try:
-        attempt.mkdir(parents=True)
-        write(attempt)
-        written = sorted(attempt.glob("*.parquet"))
-        rows = {path: pq.read_metadata(path).num_rows for path in written}
-        added = [_add_action(path, table, spec, clock.now()) for path in written if rows[path]]
-        for path in (*written, attempt, attempt.parent, table):
-            _sync(path)
-    except BaseException:
-        # the sweep of the next run would do it too, but a full disk should not stay full until then
-        shutil.rmtree(attempt, ignore_errors=True)
-        raise
-    _commit(table, added, properties)
-    (attempt / COMMITTED).touch()
-    return sum(rows.values())
+    commit_files(held.folder / spec.folder, spec, write, clock, Change())
 
 
 def _open(lake: Path, spec: TableSpec) -> deltalake.DeltaTable:
-    return deltalake.DeltaTable(_uri(lake / spec.folder))
-
-
-def _commit(folder: Path, added: Sequence[AddAction], properties: CommitProperties) -> None:
-    table = deltalake.DeltaTable(_uri(folder))
-    before = table.version()
-    table.create_write_transaction(list(added), "append", table.schema(), commit_properties=properties)
-    log = folder / "_delta_log"
-    for path in log.glob("[0-9]*.json"):
-        if int(path.stem) > before:
-            _sync(path)
-    _sync(log)
+    return deltalake.DeltaTable(uri(lake / spec.folder))
 
 
 def _sweep(lake: Path, spec: TableSpec) -> None:
-    attempts = lake / spec.folder / "data"
-    if not attempts.is_dir():
-        return
-    unmarked = [folder for folder in attempts.iterdir() if not (folder / COMMITTED).exists()]
-    if not unmarked:
-        return
-    live = {path.parent.name for path in files(lake, spec)}
-    for folder in unmarked:
-        if folder.name not in live:
-            # the Java of a killed run lives a moment longer and cleans up too; what is left goes with the next sweep
-            shutil.rmtree(folder, ignore_errors=True)
-    for folder in unmarked:  # only now: on a full disk the mark needs the room that was just freed
-        if folder.name in live:
-            (folder / COMMITTED).touch()  # it was killed between the commit and the mark
-
-
-def _add_action(path: Path, table: Path, spec: TableSpec, now: int) -> AddAction:
-    footer = pq.read_metadata(path)
-    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
-    least: dict[str, int] = {}
-    most: dict[str, int] = {}
-    nulls: dict[str, int] = {}
-    for index, column in enumerate(spec.schema.fields):
-        found = [group.column(index).statistics for group in groups]
-        if any(one is None or not one.has_null_count for one in found):
-            continue
-        nulls[column.name] = sum(one.null_count for one in found)
-        ranges = [one for one in found if one.has_min_max]
-        if isinstance(column.dataType, LongType) and ranges:
-            least[column.name] = min(one.min for one in ranges)
-            most[column.name] = max(one.max for one in ranges)
-    stats = {"numRecords": footer.num_rows, "minValues": least, "maxValues": most, "nullCount": nulls}
-    return AddAction(
-        path=path.relative_to(table).as_posix(),
-        size=path.stat().st_size,
-        partition_values={},
-        modification_time=now,
-        data_change=True,
-        stats=json.dumps(stats),
-    )
-
-
-def _uri(path: Path) -> str:
-    """A URI means one folder only; a plain path with odd characters is for delta-rs to guess at."""
-    return path.absolute().as_uri()
+    sweep_attempts(lake / spec.folder, files(lake, spec))
 
 
 def _literal(path: Path) -> str:
     """Spark takes a path to read as a pattern, and never decodes a URI."""
     return PATTERN.sub(r"\\\1", str(path.absolute()))
-
-
-def _sync(path: Path) -> None:
-    """The store forgets what the lake covers: that must be on the disk, not in its cache."""
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

@@ -24,6 +24,10 @@ class Pools:
         self._tls = tls
         self._pools: dict[Upstream, httpx.AsyncHTTPTransport] = {}
 
+    def change(self, limits: Limits) -> None:
+        """Other times, from the next call on."""
+        self._limits = limits
+
     async def send(self, upstream: Upstream, request: httpx.Request) -> httpx.Response:
         """The answer's head; whoever gets it closes it. Raises `httpx.TransportError`."""
         request.extensions["timeout"] = {

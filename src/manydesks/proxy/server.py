@@ -53,6 +53,12 @@ class Proxy:
         self._pools = Pools(self._limits, tls)
         self._doors: dict[str, Door] = {}
 
+    def change(self, upstreams: Iterable[Upstream], limits: Limits) -> None:
+        """Other upstreams and limits, for doors that are opened from now on; times of calls count at once."""
+        self._upstreams = {upstream.name: upstream for upstream in upstreams}
+        self._limits = limits
+        self._pools.change(limits)
+
     def sweep(self) -> int:
         """Remove the sockets that a host left which died; returns how many. Only with the office's lock, and before the
         first door is opened."""

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from dataclasses import replace
 from typing import Literal, Protocol, cast
 
+from manydesks.domain.attachment import MAX_FILES
 from manydesks.domain.clock import Clock
 from manydesks.domain.errors import MailboxError, RunnerCrashed
 from manydesks.domain.ids import new_id
@@ -22,6 +23,7 @@ from manydesks.runner.overlong import SAID_CHARS, shortened
 from manydesks.runner.providers.base import Answer, Failed, Progress, Provider, Step, Turn
 from manydesks.runner.pushing import Pushing
 from manydesks.runner.recording import clean, clipped, recorded
+from manydesks.runner.sending import with_files
 from manydesks.runner.tools import registry
 from manydesks.runner.tools.base import Means, Tool, Tools
 
@@ -249,9 +251,13 @@ class Runner:
         unknown = [id for id in answer.answers if id not in open_messages]
         if unknown or len(set(answer.answers)) != len(answer.answers) or not answer.answers:
             raise ValueError(f"the provider answered messages that are not open: {', '.join(unknown) or 'none given'}")
-        id, text, files = new_id("out"), clean(answer.text), list[str]()
+        id = new_id("out")
+        text = clean(answer.text)
+        # the whole of a long one is a file too
+        text, files = await with_files(text, self._means, id, most=MAX_FILES - (len(text) > SAID_CHARS))
         if len(text) > SAID_CHARS:
-            text, files = await asyncio.to_thread(shortened, text, self._means.outbox, id)
+            text, whole = await asyncio.to_thread(shortened, text, self._means.outbox, id)
+            files += whole
         content = {"text": text, "files": files}
         covered = [open_messages[id] for id in answer.answers]
         at = self._clock.now()

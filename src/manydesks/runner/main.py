@@ -28,13 +28,19 @@ DONE, REFUSED, CRASHED = 0, 2, 70
 #: before the folder: mend the desk's side of the mailbox after a crash, and leave
 REPAIR = "--repair"
 
-USAGE = "usage: manydesks-runner [--repair] IN (`in/` of a session; the office starts this program, not a person)"
+#: before the folder: take out of it the rows that `in/forget.json` names, and leave
+FORGET = "--forget"
+
+USAGE = (
+    "usage: manydesks-runner [--repair | --forget] IN "
+    "(`in/` of a session; the office starts this program, not a person)"
+)
 
 
 def main() -> int:
     """Until it is told to leave; the exit code."""
     words = sys.argv[1:]
-    mends = words[:1] == [REPAIR]
+    mends = words[:1] in ([REPAIR], [FORGET])
     if words in (["--help"], ["-h"]):
         sys.stdout.write(f"{USAGE}\n")
         return DONE
@@ -49,6 +55,10 @@ def main() -> int:
             from manydesks.mailbox.desk import DeskMailbox
 
             DeskMailbox(inbox, inbox.parent / "out").open()
+            if words[0] == FORGET:
+                from manydesks.mailbox.scrub import follow_order
+
+                follow_order(inbox, inbox.parent / "out")
             return DONE
         orders = read_orders(inbox)
         _log(orders.log_level)

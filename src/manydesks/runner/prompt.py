@@ -25,6 +25,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from manydesks.domain.command import command_word
+from manydesks.domain.envelope import NOTICES
 from manydesks.domain.mail import Inbound
 from manydesks.runner.attachment import MAX_ALL, FilePart, attach
 from manydesks.runner.markup import escaped, opening
@@ -102,12 +103,19 @@ def _prompt(messages: tuple[Inbound, ...], reader: Reader, now: int, notices: Se
     writing = _Writing(reader)
     lines = [opening("context", {"now": writing.time(now), "zone": reader.zone, "agent": reader.agent}, empty=True)]
     attempt = max((message.tries for message in messages), default=1)
-    said = [*notices, AGAIN.format(attempt=attempt)] if attempt > 1 else notices
+    said = [*notices, *_told(messages), *([AGAIN.format(attempt=attempt)] if attempt > 1 else [])]
     lines += [f"<host-notice>{escaped(notice)}</host-notice>" for notice in said]
     for kind, group in groupby(messages, key=lambda message: message.kind):
         sections = [writing.section(message) for message in group]
         lines += ["<messages>", *sections, "</messages>"] if kind == "chat" else sections
     return Prompt(text="\n".join(lines), files=tuple(writing.files), messages=tuple(message.id for message in messages))
+
+
+def _told(messages: tuple[Inbound, ...]) -> list[str]:
+    """What the office says about these messages: once, however many of them bring it."""
+    given = [message.content.get(NOTICES) for message in messages]
+    lists = [found for found in given if isinstance(found, list)]
+    return list(dict.fromkeys(said for found in lists for said in found if isinstance(said, str)))
 
 
 class _Writing:
@@ -143,6 +151,7 @@ class _Writing:
             **self._numbers(message),
             "from": content.get("senderId"),
             "sender": content.get("sender"),
+            "room": content.get("room"),
             "time": self.time(message.at),
             "reply_to": message.reply_to,
             "own": "yes" if content.get("isFromMe") is True else None,

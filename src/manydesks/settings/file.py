@@ -84,7 +84,7 @@ def replace_file(home: Home, path: Path, data: bytes, *, mode: int | None = None
     _sync_folder(home, target.parent)
 
 
-def change_settings(home: Home, path: str, value: str | int | float) -> Settings:
+def change_settings(home: Home, path: str, value: str | int | float | list[str]) -> Settings:
     """Set one key, such as "retry.base_seconds", in `settings.toml`; comments and order of the file stay.
 
     Returns what the file then says, without the environment's overrides. A file that is not valid, before or after
@@ -107,7 +107,7 @@ def change_settings(home: Home, path: str, value: str | int | float) -> Settings
         return settings
 
 
-def edited(document: Document, key: tuple[str, ...], value: str | int | float) -> str:
+def edited(document: Document, key: tuple[str, ...], value: str | int | float | list[str]) -> str:
     """The document's text with one value set, everything else as the owner wrote it."""
     wanted = copy.deepcopy(document.data)
     _set(wanted, key, value)
@@ -159,7 +159,7 @@ def known_path(path: str) -> tuple[str, str]:
     raise SettingsError(reason=f"{unknown(path, paths, 'key')}.")
 
 
-def _set(tree: MutableMapping[str, Any], key: tuple[str, ...], value: str | int | float) -> None:
+def _set(tree: MutableMapping[str, Any], key: tuple[str, ...], value: str | int | float | list[str]) -> None:
     for part in key[:-1]:
         if part not in tree:
             tree[part] = tomlkit.table() if isinstance(tree, TOMLDocument) else {}

@@ -12,6 +12,7 @@ import annotated_types
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
+from manydesks.domain.budget import zone
 from manydesks.domain.ids import is_name
 
 
@@ -28,6 +29,16 @@ def _agent_name(text: str) -> str:
     return text
 
 
+def _time_zone(text: str) -> str:
+    zone(text)
+    return text
+
+
+TimeZone = Annotated[
+    str,
+    AfterValidator(_time_zone),
+    Allowed('the name of a time zone such as "Europe/Berlin"'),
+]
 AgentName = Annotated[
     str,
     AfterValidator(_agent_name),
@@ -58,6 +69,15 @@ TableName = Annotated[
     AfterValidator(_agent_name),
     Allowed("a name of 1 to 32 lowercase letters, digits, and _ - inside"),
 ]
+PluginNames = Annotated[
+    list[Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?$")]],
+    Field(max_length=64),
+    Allowed('a list of plugins\' names such as ["signature"]'),
+]
+ProviderLimits = Annotated[
+    dict[str, Annotated[int, Field(ge=1, le=1024)]],
+    Allowed("a table of providers, each with a whole number from 1 up to 1024, such as `{claude = 4}`"),
+]
 #: what an option of a provider may be; which options there are, the provider says
 Option = Annotated[str | int | float | bool | list[Any] | dict[str, Any], Field(union_mode="left_to_right")]
 FolderPath = Annotated[
@@ -84,6 +104,11 @@ class OfficeSettings(Section):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="The least important kind of line that is logged."
+    )
+    offer_model: bool = Field(
+        default=True,
+        description="Whether `up` offers a model that it finds to an assistant that only rehearses; any answer at a "
+        "terminal makes it `false`.",
     )
 
 
@@ -125,6 +150,12 @@ class LimitsSettings(Section):
         le=100_000,
         description="Messages, and other acts that others see, of one run; with one more it is ended as a flood.",
     )
+    wait_seconds: int = Field(
+        default=86_400,
+        ge=1,
+        le=31_536_000,
+        description="Longest time that a step of a chain, or a join, waits for what stands before it, in seconds.",
+    )
     same_calls: int = Field(
         default=8,
         ge=2,
@@ -141,6 +172,12 @@ class DispatchSettings(Section):
         default=10, ge=1, le=1000, description="Messages of one lane that are handed to one run at most."
     )
     desks: int = Field(default=64, ge=1, le=1024, description="Runs at one time, all agents together.")
+    provider_desks: int = Field(
+        default=64, ge=1, le=1024, description="Runs at one time, the agents of one provider together."
+    )
+    provider_limits: ProviderLimits = Field(
+        default={}, description="The same for single providers, in the place of `provider_desks`."
+    )
 
 
 class RunnerSettings(Section):
@@ -237,6 +274,55 @@ KNOWN_UPSTREAMS = {
 }
 
 
+class BudgetSettings(Section):
+    """What may be spent; 0 is no cap. An agent's own budget goes before what is said here of each agent."""
+
+    time_zone: TimeZone = Field(
+        default="UTC", description="Where a day begins: the name of a time zone such as `Europe/Berlin`."
+    )
+    per_agent_day_usd: float = Field(default=0.0, ge=0, le=10**9, description="Dollars of one agent in a day.")
+    per_agent_day_tokens: int = Field(default=0, ge=0, le=10**12, description="Tokens of one agent in a day.")
+    per_agent_day_runs: int = Field(default=0, ge=0, le=10**9, description="Runs of one agent in a day.")
+    per_day_usd: float = Field(default=0.0, ge=0, le=10**9, description="Dollars of all agents together in a day.")
+    per_day_tokens: int = Field(default=0, ge=0, le=10**12, description="Tokens of all agents together in a day.")
+    per_day_runs: int = Field(default=0, ge=0, le=10**9, description="Runs of all agents together in a day.")
+    per_trace_usd: float = Field(
+        default=0.0, ge=0, le=10**9, description="Dollars of all that follows from one arrival."
+    )
+    per_trace_tokens: int = Field(
+        default=0, ge=0, le=10**12, description="Tokens of all that follows from one arrival."
+    )
+    per_trace_runs: int = Field(default=0, ge=0, le=10**9, description="Runs of all that follows from one arrival.")
+    first_reserve_usd: float = Field(
+        default=0.1,
+        ge=0,
+        le=10**6,
+        description="Dollars that a run reserves while nothing is known of its agent; later it is what 95 of 100 of "
+        "its runs stayed below.",
+    )
+    first_reserve_tokens: int = Field(
+        default=20_000, ge=0, le=10**9, description="Tokens that a run reserves while nothing is known of its agent."
+    )
+
+
+class PriceSettings(Section):
+    """What a model's tokens cost, under a name of your own: for providers that do not say it themselves."""
+
+    model: str = Field(
+        min_length=1,
+        max_length=200,
+        description="The model as the provider names it; with a `*` at its end, all whose names begin so.",
+    )
+    input_usd: float = Field(ge=0, le=10**6, description="Dollars for a million tokens that it reads.")
+    output_usd: float = Field(ge=0, le=10**6, description="Dollars for a million tokens that it writes.")
+    cache_read_usd: float = Field(
+        default=-1.0, ge=-1, le=10**6, description="Dollars for a million tokens from the cache; -1: as `input_usd`."
+    )
+    cache_write_usd: float = Field(
+        default=-1.0, ge=-1, le=10**6, description="Dollars for a million tokens into the cache; -1: as `input_usd`."
+    )
+
+
 class DeliverySettings(Section):
     """How answers leave the office."""
 
@@ -245,6 +331,28 @@ class DeliverySettings(Section):
     )
     max_attempts: int = Field(
         default=5, ge=1, le=100, description="Attempts, the first included, before a response is dead."
+    )
+    max_age_hours: float = Field(
+        default=12.0,
+        gt=0,
+        le=87_600,
+        description="Age, in hours, at which a response that could not be delivered expires instead of being sent.",
+    )
+    file_over: int = Field(
+        default=4000,
+        ge=1,
+        le=10_000_000,
+        description="Characters over which an answer also comes as a file, where the channel takes files.",
+    )
+
+
+class HooksSettings(Section):
+    """Plugins: functions of yours that see messages on their way in and out."""
+
+    enabled: bool = Field(default=True, description="`false`: no plugin is loaded.")
+    disabled: PluginNames = Field(default=[], description="Plugins that are not loaded, by name.")
+    timeout_seconds: float = Field(
+        default=2.0, gt=0, le=60, description="Longest time that a hook may take which sets none itself, in seconds."
     )
 
 
@@ -283,12 +391,18 @@ class Settings(Section):
     runner: RunnerSettings = Field(default=RunnerSettings(), description=RunnerSettings.__doc__)
     sandbox: SandboxSettings = Field(default=SandboxSettings(), description=SandboxSettings.__doc__)
     proxy: ProxySettings = Field(default=ProxySettings(), description=ProxySettings.__doc__)
+    budget: BudgetSettings = Field(default=BudgetSettings(), description=BudgetSettings.__doc__)
     delivery: DeliverySettings = Field(default=DeliverySettings(), description=DeliverySettings.__doc__)
+    hooks: HooksSettings = Field(default=HooksSettings(), description=HooksSettings.__doc__)
     retention: RetentionSettings = Field(default=RetentionSettings(), description=RetentionSettings.__doc__)
     pipeline: PipelineSettings = Field(default=PipelineSettings(), description=PipelineSettings.__doc__)
     upstreams: dict[TableName, UpstreamSettings] = Field(default={}, description=UpstreamSettings.__doc__)
+    prices: dict[TableName, PriceSettings] = Field(default={}, description=PriceSettings.__doc__)
     providers: dict[TableName, dict[str, Option]] = Field(
         default={}, description="The options of a provider, for all of its agents; the provider says which it has."
+    )
+    channels: dict[TableName, dict[str, Option]] = Field(
+        default={}, description="The settings of a channel, and the accounts that it has; the channel says which."
     )
 
     def all_upstreams(self) -> dict[str, UpstreamSettings]:
@@ -307,7 +421,7 @@ def sections() -> dict[str, type[Section]]:
 
 def named_tables() -> dict[str, type[Section] | None]:
     """Sections made of tables with names of the owner's choice, each with the class of a table; None: any keys."""
-    return {"upstreams": UpstreamSettings, "providers": None}
+    return {"upstreams": UpstreamSettings, "prices": PriceSettings, "providers": None, "channels": None}
 
 
 def takes_text(field: FieldInfo) -> bool:

@@ -6,13 +6,15 @@ import difflib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from manydesks.domain.errors import SettingsError
-from manydesks.settings.model import Settings, allowed, named_tables, sections
+from manydesks.settings.model import Section, Settings, allowed, named_tables, sections
+
+S = TypeVar("S", bound=Section)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +37,22 @@ def check(data: Mapping[str, Any]) -> Settings | list[Problem]:
     except ValidationError as error:
         # a value that may be of several types has a complaint for each of them
         return list(dict.fromkeys(_problem(found) for found in error.errors(include_url=False, include_context=False)))
+
+
+def section_of(model: type[S], name: str, values: Mapping[str, Any]) -> S:
+    """The values of `[name]` as the model has them. `SettingsError` says what is wrong with the first that is not."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        first, *more = error.errors(include_url=False, include_context=False)
+    key = str(first["loc"][0])
+    if first["type"] == "extra_forbidden":
+        words = unknown(key, model.model_fields, f"key of [{name}]")
+    elif first["type"] == "missing":
+        words = f"[{name}] needs {key}: {allowed(model.model_fields[key])}"
+    else:
+        words = f"{name}.{key} is {_shown(first['input'])}, but must be {allowed(model.model_fields[key])}"
+    raise refusal([Problem(key=(name, key), words=words)] * (1 + len(more)))
 
 
 def refusal(problems: Sequence[Problem]) -> SettingsError:
@@ -67,6 +85,7 @@ def _problem(found: ErrorDetails) -> Problem:
         return Problem(key=key, words=_unknown_key(key))  # its value is not repeated: it may be a misplaced secret
     if len(key) == 1:
         return Problem(key=key, words=f"'{key[0]}' must be a section, written [{key[0]}]")
+    key = key[:2]  # of a list the whole: its parts have no line of their own
     field = sections()[key[0]].model_fields[key[1]]
     return Problem(key=key, words=f"{'.'.join(key)} is {_shown(found['input'])}, but must be {allowed(field)}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -15,10 +14,13 @@ from manydesks.domain.ids import is_public_id
 from manydesks.domain.loopguard import HOLD_REASON, Stopped
 from manydesks.domain.routing import Default, Target, route_person
 from manydesks.domain.states import MessageState, word
-from manydesks.store.agents import directory
+from manydesks.store.directory import directory
 from manydesks.store.lanes import Lanes
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.places import conversation, session, set_default
+from manydesks.store.rooms import PREFIX, post_all, room_id
+from manydesks.store.spending import paused_by_budget
+from manydesks.store.waits import WAIT_MS, Stored, Wait, begin, in_order
 
 #: what a run needs to know of each message, in the order of `Work`
 WORK_COLUMNS = (
@@ -28,14 +30,16 @@ WORK_COLUMNS = (
 
 MESSAGES = Lanes("messages", columns=WORK_COLUMNS, scope="messages")
 
-#: the office's word that the sender may give the command that the text is
-IS_COMMAND = json.dumps({"isCommand": True})
-
 KNOWN_ARRIVAL = "select trace from arrivals where source = ? and key = ?"
 
 
-def accept(tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, message_bytes: int) -> Accepted:
-    """Store what came in. Raises BadInput (empty, too long, unknown `to`) or Duplicate, and then changes nothing."""
+def accept(
+    tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, message_bytes: int, wait_ms: int = WAIT_MS
+) -> Accepted:
+    """Store what came in. Raises BadInput (empty, too long, unknown `to`) or Duplicate, and then changes nothing.
+
+    `wait_ms`: how long a step of a chain, or a join, waits for what stands before it.
+    """
     check(incoming, message_bytes)
     if tx.one(KNOWN_ARRIVAL, (incoming.source, incoming.key)) is not None:
         raise Duplicate(message=incoming.key)
@@ -46,10 +50,6 @@ def accept(tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, mes
     )
     default = (known[0] if known else None) or default_agent
     routing = route_person(incoming.text, people, default=default, to=incoming.to)
-    if any(target.after for target in routing.targets):
-        raise BadInput("Chains (->) and joins (=>) are not carried out yet; send the steps one after another.")
-    if routing.posts:
-        raise BadInput("Posts in a team's room are not carried out yet; address its members one by one.")
     if routing.unaddressed is not None:
         raise BadInput(
             f"Nobody would get this: the office's default agent '{default}' does not exist; address someone with "
@@ -80,43 +80,71 @@ def accept(tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, mes
         },
     )
     files = json.dumps([file.as_json() for file in incoming.files], ensure_ascii=False) if incoming.files else None
+    posts = post_all(tx, routing.posts, trace=trace, sender=incoming.sender)
+    stored: list[dict[str, str]] = []
     # a key is unique at its source only: another source's message may have taken it for its id
-    taken = tx.one("select 1 from messages where message_id = ?", (incoming.key,)) is not None
-    stored = [
-        store_message(
-            tx,
-            target,
-            message_id=incoming.key
-            if number == 0 and not taken
-            else tx.fresh_id(incoming.source, "messages", "message_id"),
-            body=arrival_body if target.text == incoming.text else tx.body(target.text),
-            trace=trace,
-            conversation=place,
-            address={
-                "arrival": incoming.key,
-                "channel": incoming.channel,
-                "instance": incoming.instance,
-                "platform_id": incoming.platform_id,
-                "thread_id": incoming.thread,
-                "sender": incoming.sender,
-                "sender_id": incoming.sender_id,
-                "priority": incoming.priority,
-                "files": files,
-                # parsed here, once, from what this agent gets; agents' own hand-offs never come this way
-                "content": IS_COMMAND if incoming.commands and command_word(target.text) else None,
-            },
+    free = tx.one("select 1 from messages where message_id = ?", (incoming.key,)) is None
+    address = {
+        "arrival": incoming.key,
+        "channel": incoming.channel,
+        "instance": incoming.instance,
+        "platform_id": incoming.platform_id,
+        "thread_id": incoming.thread,
+        "sender": incoming.sender,
+        "sender_id": incoming.sender_id,
+        "priority": incoming.priority,
+        "files": files,
+    }
+
+    def store(target: Target, wait: Wait | None) -> Stored:
+        in_room = target.by == "room" and target.team is not None
+        if not stored and free and not in_room:
+            message_id = incoming.key
+        else:
+            message_id = tx.fresh_id(PREFIX if in_room else incoming.source, "messages", "message_id")
+        if in_room:
+            body, besides = posts[str(target.team), target.text], _besides(incoming, {"room": target.team})
+        else:
+            body = arrival_body if target.text == incoming.text else tx.body(target.text)
+            # parsed here, once, from what this agent gets; agents' own hand-offs never come this way
+            is_command = incoming.commands and wait is None and command_word(target.text)
+            # the office's word that the sender may give the command that the text is
+            besides = _besides(incoming, {"isCommand": True} if is_command else {})
+        chain = wait.chain if wait else ""
+        stored.append(
+            store_message(
+                tx,
+                target,
+                message_id=message_id,
+                body=body,
+                trace=trace,
+                conversation=room_id(str(target.team)) if in_room else place,
+                address={**address, "chain": chain, "content": besides},
+                wait=wait,
+            )
         )
-        for number, target in enumerate(routing.targets)
-    ]
+        return Stored(message_id=message_id, agent=target.agent, hop=0, chain=chain)
+
+    in_order(tx, routing.targets, store, wait_ms=wait_ms)
+    waits = paused_by_budget(tx)
+    addressed = {row["agent"] for row in stored}
+    notices += [f"{agent} is paused, so this waits: {why}" for agent, why in waits.items() if agent in addressed]
     message_id = stored[0]["messageId"] if stored else incoming.key
     return Accepted(message_id=message_id, trace=trace, messages=tuple(stored), notices=tuple(notices))
+
+
+def _besides(incoming: Incoming, said: dict[str, Any]) -> str | None:
+    """What the desk is told besides the text and who wrote it."""
+    if incoming.metadata:
+        said = {**said, "metadata": dict(incoming.metadata)}
+    return json.dumps(said, ensure_ascii=False) if said else None
 
 
 def check(incoming: Incoming, message_bytes: int) -> None:
     if not is_public_id(incoming.key):
         raise BadInput("A message id is 1 to 128 letters, digits, '.', ':', '_' or '-'.")
     check_text(incoming.text, message_bytes)
-    for name, value in dataclasses.asdict(incoming).items():
+    for name, value in vars(incoming).items():
         _encodable(str(value), f"The message's {name}")
     names = [file.name for file in incoming.files]
     if len(names) > MAX_FILES:
@@ -154,13 +182,28 @@ def store_message(
     conversation: str,
     address: Mapping[str, Any],
     held: Stopped | None = None,
+    wait: Wait | None = None,
 ) -> dict[str, str]:
-    """One message for one agent: into its lane, or held because the loop guard stopped it."""
+    """One message for one agent: into its lane, or held because the loop guard stopped it, or it waits for others.
+
+    One that waits and was stopped as well is the loop guard's first.
+    """
     lane = session(tx, target.agent)
-    if held is None:
-        place: dict[str, Any] = MESSAGES.entry(tx, lane)
+    if held is not None:
+        place: dict[str, Any] = {
+            "state": int(MessageState.HELD),
+            "hold_reason": HOLD_REASON,
+            "last_error": held.reason,
+        }
+    elif wait is not None:
+        place = {
+            "state": int(MessageState.HELD),
+            "hold_reason": wait.kind,
+            "hold_ref": wait.id,
+            "hold_until": wait.until,
+        }
     else:
-        place = {"state": int(MessageState.HELD), "hold_reason": HOLD_REASON, "last_error": held.reason}
+        place = MESSAGES.entry(tx, lane)
     row = {
         "message_id": message_id,
         "trace": trace,
@@ -194,16 +237,28 @@ def store_message(
     tx.event("agent_routed", **about, by=target.by, team=target.team)
     if held is not None:
         tx.event("message_held", **about, reason=HOLD_REASON, detail=held.reason)
+    elif wait is not None:
+        tx.event("message_held", **about, reason=wait.kind, ref=wait.id, until=wait.until)
+    if wait is not None:
+        # what it is told is known when it goes on
+        begin(tx, wait, message_id, body)
+    else:
+        sender = row.get("from_agent") or row["sender"]
+        remember(tx, target.agent, body, channel=row["channel"], sender=sender, message_id=message_id)
+    return {"messageId": message_id, "agent": target.agent, "status": word(MessageState(place["state"]))}
+
+
+def remember(tx: OfficeTransaction, agent: str, body: int, *, channel: str, sender: str, message_id: str) -> None:
+    """What was said to an agent is part of its memory."""
     tx.insert(
         "agent_messages",
         {
-            "agent_id": target.agent,
+            "agent_id": agent,
             "role": "user",
-            "channel": row["channel"],
-            "sender": row.get("from_agent") or row["sender"],
+            "channel": channel,
+            "sender": sender,
             "message_id": message_id,
             "body": body,
             "created_at": tx.now,
         },
     )
-    return {"messageId": message_id, "agent": target.agent, "status": word(MessageState(place["state"]))}

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from manydesks.domain.attachment import Attachment
+from manydesks.domain.budget import NO_BUDGET, Budget
+from manydesks.domain.caps import Caps
 from manydesks.domain.envelope import Claimed, Work
+from manydesks.domain.turns import Able, Turns
+from manydesks.store import budgets
 from manydesks.store.accept import MESSAGES, WORK_COLUMNS
-from manydesks.store.agents import claimable, get_agent
+from manydesks.store.agents import get_agent
 from manydesks.store.lanes import CLAIMED, PENDING, Row
 from manydesks.store.ledger import OfficeTransaction
+from manydesks.store.pausing import is_paused
 
 LEASE_MS = 60_000
 
@@ -22,39 +27,89 @@ _WAITING = f"""
 select not_before, {_TAKEN} from messages
 where lane = ? and state <= 1 and state = 0 order by position limit ?"""
 _TAKE = "update messages set state = 1, ready = 0, fence = ?, updated_at = ? where id = ?"
-#: the run of a claim that is not over, of an agent that is not paused
+#: Runs under way; the claims of responses have other lanes. `cross`: from the claims, which are few, to the runs.
+_RUNNING = """
+select r.agent, r.provider, count(*) from claims c cross join runs r on r.session = c.lane and r.fence = c.fence
+group by r.agent, r.provider"""
+_MAY_BEGIN = "select provider, concurrency from agents where id = ? and paused = 0 and removed_at is null"
+#: the run of a claim that is not over and not being stopped, of an agent that is not paused
 _LIVE_RUN = """
 select r.id, r.agent, r.message from runs r
 join claims c on c.lane = r.session and c.fence = r.fence
 join agents a on a.id = r.agent
-where r.session = ?1 and r.fence = ?2 and r.ended_at is null and a.paused = 0 and a.removed_at is null"""
+where r.session = ?1 and r.fence = ?2 and r.ended_at is null and r.outcome is null
+  and a.paused = 0 and a.removed_at is null"""
 
 _AT = {column: place for place, column in enumerate(WORK_COLUMNS)}
 _REPLY_ADDRESS = tuple(_AT[column] for column in ("channel", "instance", "platform_id", "thread_id", "sender_id"))
 
 
-def claim(tx: OfficeTransaction, *, worker: str, batch: int, most: int, max_attempts: int) -> list[Claimed]:
-    """Begin up to `most` runs, fairly: one for each agent that has work and room, then a second one, and so on."""
+def claim(
+    tx: OfficeTransaction,
+    *,
+    worker: str,
+    batch: int,
+    most: int,
+    max_attempts: int,
+    caps: Caps | None = None,
+    turns: Turns | None = None,
+    budget: Budget = NO_BUDGET,
+) -> list[Claimed]:
+    """Begin up to `most` runs: fairly between agents (`turns`), within the `caps` of providers and the `budget`."""
     MESSAGES.wake(tx)
+    ready = MESSAGES.ready_queues(tx)
+    if not ready or most < 1 or is_paused(tx):
+        return []
+    caps, turns = caps or Caps(), turns or Turns()
     # a message whose next failure is its last must not take its neighbours' attempts along
     alone = min(2, max_attempts - 1)
+    able, busy = _able(tx, ready)
     begun: list[Claimed] = []
     while len(begun) < most:
-        able = claimable(tx, MESSAGES.ready_queues(tx))
-        round_of = [
-            begin(tx, agent, worker=worker, batch=batch, alone_after=alone) for agent, _ in able[: most - len(begun)]
+        able = [
+            one for one in able if one.running < one.concurrency and busy.get(one.provider, 0) < caps.of(one.provider)
         ]
-        fresh = [claimed for claimed in round_of if claimed is not None]
-        if not fresh:
+        if not able:
             break
-        begun += fresh
+        one = turns.next(able)
+        claimed = begin(tx, one.agent, worker=worker, batch=batch, alone_after=alone, budget=budget)
+        if claimed is None:
+            able.remove(one)
+            continue
+        turns.took(one.agent)
+        one.running += 1
+        busy[one.provider] = busy.get(one.provider, 0) + 1
+        begun.append(claimed)
     return begun
 
 
-def begin(tx: OfficeTransaction, agent: str, *, worker: str, batch: int, alone_after: int) -> Claimed | None:
-    """One run of one agent: the due messages of its best lane that share a reply address, oldest first."""
+def _able(tx: OfficeTransaction, ready: Sequence[str]) -> tuple[list[Able], dict[str, int]]:
+    """Of these agents those that are not paused, in the same order; and how many runs each provider has under way."""
+    running: dict[str, int] = {}
+    busy: dict[str, int] = {}
+    for agent, provider, n in tx.all(_RUNNING):
+        running[agent] = running.get(agent, 0) + n
+        busy[provider] = busy.get(provider, 0) + n
+    able = []
+    for agent in ready:
+        card = tx.one(_MAY_BEGIN, (agent,))
+        if card is not None:
+            provider, concurrency = card
+            able.append(Able(agent=agent, provider=provider, concurrency=concurrency, running=running.get(agent, 0)))
+    return able, busy
+
+
+def begin(
+    tx: OfficeTransaction, agent: str, *, worker: str, batch: int, alone_after: int, budget: Budget = NO_BUDGET
+) -> Claimed | None:
+    """One run of one agent, if there is room for it in the budget: the due messages of its best lane that share a reply
+    address, oldest first."""
+    admission = budgets.admit(tx, agent, budget)
+    if admission is None:
+        return None
+    together = same_trace if budget.trace.any else same_address
     taken = MESSAGES.claim(
-        tx, agent, worker=worker, lease_ms=LEASE_MS, limit=batch, alone_after=alone_after, together=same_address
+        tx, agent, worker=worker, lease_ms=LEASE_MS, limit=batch, alone_after=alone_after, together=together
     )
     if taken is None:
         return None
@@ -74,6 +129,11 @@ def begin(tx: OfficeTransaction, agent: str, *, worker: str, batch: int, alone_a
             "provider": card["provider"],
             "model": card["model"],
             "started_at": tx.now,
+            "day": admission.day,
+            "trace": primary.trace,
+            "reserved_usd": admission.reserve.usd,
+            "reserved_tokens": admission.reserve.tokens,
+            "reserved_runs": admission.reserve.runs,
         },
     )
     left = tx.one("update sessions set last_active = ? where id = ? returning continuation", (tx.now, session))
@@ -90,6 +150,8 @@ def begin(tx: OfficeTransaction, agent: str, *, worker: str, batch: int, alone_a
         model=card["model"],
         attempt=primary.attempt,
     )
+    about = {"trace": primary.trace, "message": primary.message_id, "run": run, "session": session, "agent": agent}
+    budgets.reserve(tx, admission, about)
     return Claimed(
         fence=taken.fence,
         run=run,
@@ -106,16 +168,16 @@ def begin(tx: OfficeTransaction, agent: str, *, worker: str, batch: int, alone_a
 
 
 def claim_more(
-    tx: OfficeTransaction, session: str, fence: int, *, batch: int, alone_after: int
+    tx: OfficeTransaction, session: str, fence: int, *, batch: int, alone_after: int, budget: Budget = NO_BUDGET
 ) -> tuple[str, tuple[Work, ...]] | None:
     """Messages that have come since join a live claim, up to `batch` in all: its run and they, oldest first.
 
     None: nothing may join. The first that cannot (not due, another reply address, a later attempt) keeps those behind
     it out as well, so the lane's order stays. A claim that runs one message alone takes no other, nor does an agent
-    that is paused.
+    that is paused, an office that is, or a run that is being stopped.
     """
     run = tx.one(_LIVE_RUN, (session, fence))
-    if run is None:
+    if run is None or is_paused(tx):
         return None
     run_id, agent, primary_id = run
     members = MESSAGES.members(tx, fence)
@@ -125,12 +187,12 @@ def claim_more(
     joined = tx.one("select count(*) from run_messages where run = ?", (run_id,))
     if first is None or joined is None or joined[0] >= batch:
         return None
-    primary = _row(first)
+    primary, together = _row(first), same_trace if budget.trace.any else same_address
     rows: list[Row] = []
     for not_before, *found in tx.all(_WAITING, (session, batch - joined[0])):
         row = _row(found)
         due = not_before is None or not_before <= tx.steady
-        if not due or row.retry_count >= alone_after or not same_address(primary, row):
+        if not due or row.retry_count >= alone_after or not together(primary, row):
             break
         rows.append(row)
     if not rows:
@@ -170,6 +232,11 @@ def _row(found: Sequence[Any]) -> Row:
 def same_address(first: Row, other: Row) -> bool:
     """One run answers one place: batches never mix reply addresses."""
     return all(first.values[place] == other.values[place] for place in _REPLY_ADDRESS)
+
+
+def same_trace(first: Row, other: Row) -> bool:
+    """With a cap on traces a run is booked to one of them."""
+    return same_address(first, other) and first.values[_AT["trace"]] == other.values[_AT["trace"]]
 
 
 def _work(tx: OfficeTransaction, row: Row) -> Work:

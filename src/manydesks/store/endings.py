@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from manydesks.store import mates, questions
+from manydesks.store import mates, questions, release
 from manydesks.store.ledger import OfficeTransaction
 
 
@@ -13,3 +13,4 @@ def message_ended(tx: OfficeTransaction, message: Mapping[str, Any], *, well: bo
     """`message` is its row (`ORIGIN`); it has its last state already. `well`: it was answered."""
     questions.message_ended(tx, message, well=well, reason=reason)
     mates.message_ended(tx, message, well=well, reason=reason)
+    release.message_ended(tx, message, well=well, reason=reason)

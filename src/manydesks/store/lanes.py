@@ -77,8 +77,10 @@ class Lanes:
         #: the pending rows of a lane, oldest first
         self._front = f"select not_before, {taken} from {table} where lane = ? and {pending} order by position limit ?"
         self._take = f"update {table} set state = 1, ready = 0, fence = ?, updated_at = ? where id = ?"
-        #: whatever a new row has to wait for: a claim, or a row that will start one
-        self._busy = f"select 1 from {table} where lane = ? and state <= 1 and (state = 1 or trigger = 1) limit 1"
+        #: whatever a new row has to wait for: a row that will start a claim, or one that lives, also without any row
+        self._busy = f"""
+            select 1 from {table} where lane = ?1 and state <= 1 and (state = 1 or trigger = 1)
+            union all select 1 from claims where lane = ?1 limit 1"""
         # read, then written by its id, for the same reason
         self._claimed = f"select queue, lane from {table} where id = ? and fence = ? and state = 1"
         self._leave = f"update {table} set state = ?, ready = 0, updated_at = ? where id = ?"
@@ -207,6 +209,16 @@ class Lanes:
         self.end_if_last(tx, fence, lane)
         return True
 
+    def leave(self, tx: Transaction, row: int, fence: int, state: int) -> bool:
+        """A claimed row ends in `state`. Its claim goes on until the caller ends it, also without any row. False: not
+        ours any more."""
+        found = tx.one(self._claimed, (row, fence))
+        if found is None:
+            return False
+        tx.run(self._leave, (state, tx.now, row))
+        tx.count(self.scope, found[0], CLAIMED, state)
+        return True
+
     def give_back(self, tx: Transaction, row: int, fence: int, *, retry_count: int, wait_ms: int = 0) -> bool:
         """A claimed row returns to its place, after a while. Its claim goes on until the caller ends it."""
         not_before = tx.steady + wait_ms if wait_ms else None
@@ -243,6 +255,19 @@ class Lanes:
         tx.run(f"update {self.table} set state = ?, ready = 0, updated_at = ? where id = ?", (state, tx.now, row))
         tx.count(self.scope, queue, before, state)
         if before == PENDING and lane is not None:
+            self.mark_head(tx, lane)
+
+    def back(self, tx: Transaction, row: int) -> None:
+        """A row that had left its lane for a while takes its old place there, also before those that came since."""
+        lane, queue, before = self._find(tx, row)
+        tx.run(
+            f"update {self.table} set state = 0, ready = lane is null, not_before = null, updated_at = ? where id = ?",
+            (tx.now, row),
+        )
+        tx.count(self.scope, queue, before, PENDING)
+        if lane is not None:
+            # whoever stood first meanwhile does so no more
+            tx.run(f"update {self.table} set ready = 0 where lane = ? and state <= 1 and ready <> 0", (lane,))
             self.mark_head(tx, lane)
 
     def mark_head(self, tx: Transaction, lane: str) -> None:

@@ -37,6 +37,10 @@ class OfficeTransaction(Transaction):
         """Whether an event of the trace was gathered, and is not in the ledger yet."""
         return any(event[2] == trace for event in self._events)
 
+    def names(self, body: int) -> bool:
+        """Whether an event that was gathered, and is not in the ledger yet, is about this text."""
+        return any(event[8] == body for event in self._events)
+
     def event(
         self,
         kind: str,

@@ -1,36 +1,61 @@
-"""Messages that a person deals with: dead or held ones are tried again, let go on, dropped; waiting ones cancelled."""
+"""Messages that a person deals with: dead or held ones are tried again, let go on or dropped."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from manydesks.domain.budget import HOLD_REASON
 from manydesks.domain.errors import UnknownMessage, WrongState
 from manydesks.domain.states import MessageState, word
+from manydesks.store import release as waiting
 from manydesks.store.accept import MESSAGES
 from manydesks.store.agents import get_agent
 from manydesks.store.endings import message_ended
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.respond import origin
+from manydesks.store.retention import free_body
+from manydesks.store.spending import allow_trace_again
+
+FORGOTTEN = "select 1 from messages m join bodies b on b.id = m.body where m.id = ? and b.erased_at is not null"
 
 
 def retry(tx: OfficeTransaction, message_id: str, *, text: str | None = None, actor: str = "owner") -> None:
     """The same message to the same agent, attempts anew, at the end of its lane; `text`, checked, edits it first."""
     row, agent, trace = _waiting(tx, message_id, "retried", {MessageState.DEAD: "a dead one"})
     get_agent(tx, agent)
+    body = None
     if text is not None:
-        tx.run("update messages set body = ? where id = ?", (tx.body(text), row))
+        body = tx.body(text)
+        before = tx.one("select body from messages where id = ?", (row,))
+        tx.run("update messages set body = ? where id = ?", (body, row))
+        # of a text that was edited before, the event about it may be gone already
+        free_body(tx, before[0] if before else None)
+    elif tx.one(FORGOTTEN, (row,)) is not None:
+        raise WrongState(f"The text of the message '{message_id}' was forgotten; give it a new one: --message TEXT.")
     tx.run("update messages set retry_count = 0, last_error = null where id = ?", (row,))
+    waiting.revived(tx, message_id)
     MESSAGES.enter(tx, row)
-    tx.event("message_requeued", trace=trace, message=message_id, agent=agent, actor=actor, edited=text is not None)
+    tx.event("message_requeued", trace=trace, message=message_id, agent=agent, body=body, actor=actor,
+             edited=text is not None)  # fmt: skip
 
 
-def release(tx: OfficeTransaction, message_id: str, *, actor: str = "owner") -> None:
-    """A held message goes on, at the end of its lane."""
+def release(tx: OfficeTransaction, message_id: str, *, actor: str = "owner") -> str:
+    """A held message goes on, at the end of its lane; one that waits for others does so with what there is.
+
+    Its status: one that the loop guard held may have others to wait for now.
+    """
     row, agent, trace = _waiting(tx, message_id, "released", {MessageState.HELD: "a held one"})
     get_agent(tx, agent)
+    if waiting.let_go(tx, message_id, actor=actor):
+        return word(MessageState(origin(tx, message_id)["state"]))
+    held = tx.one("select hold_reason from messages where id = ?", (row,))
+    if held is not None and held[0] == HOLD_REASON:
+        # or it would be held again at once
+        allow_trace_again(tx, trace)
     tx.run("update messages set hold_reason = null, last_error = null where id = ?", (row,))
     MESSAGES.enter(tx, row)
     tx.event("message_released", trace=trace, message=message_id, agent=agent, actor=actor)
+    return word(MessageState.PENDING)
 
 
 def drop(tx: OfficeTransaction, message_id: str, *, actor: str = "owner") -> None:
@@ -40,15 +65,6 @@ def drop(tx: OfficeTransaction, message_id: str, *, actor: str = "owner") -> Non
     MESSAGES.remove(tx, row, MessageState.CANCELLED)
     tx.event("message_cancelled", trace=trace, message=message_id, agent=agent, reason="dropped", actor=actor)
     message_ended(tx, origin(tx, message_id), well=False, reason="it was dropped")
-
-
-def cancel(tx: OfficeTransaction, message_id: str, *, actor: str = "owner") -> None:
-    """A message that has not begun never will; whoever stood behind it in its lane moves up."""
-    allowed = {MessageState.PENDING: "a pending", MessageState.HELD: "a held one"}
-    row, agent, trace = _waiting(tx, message_id, "cancelled", allowed)
-    MESSAGES.remove(tx, row, MessageState.CANCELLED)
-    tx.event("message_cancelled", trace=trace, message=message_id, agent=agent, reason="cancelled", actor=actor)
-    message_ended(tx, origin(tx, message_id), well=False, reason="it was cancelled")
 
 
 def _waiting(
@@ -62,8 +78,5 @@ def _waiting(
         status, states = word(MessageState(state)), " or ".join(allowed.values())
         if state == MessageState.PROCESSING:
             status = "processing: it runs at this moment"
-        refusal = WrongState(what=f"The message '{message_id}'", status=status, allowed=states, act=act)
-        if state == MessageState.DEAD and act == "cancelled":
-            raise WrongState(f"{refusal} `manydesks queue drop {message_id}` gives up a dead one.")
-        raise refusal
+        raise WrongState(what=f"The message '{message_id}'", status=status, allowed=states, act=act)
     return row, agent, trace

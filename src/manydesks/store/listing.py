@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from manydesks.domain.states import MessageState
+from manydesks.store.bodies import shown
 
 #: as a reader names them, with the columns they are
 COLUMNS = {
@@ -17,7 +18,7 @@ COLUMNS = {
     "reason": "coalesce(m.hold_reason, m.last_error)",
     "createdAt": "m.created_at",
     "updatedAt": "m.updated_at",
-    "text": "b.text",
+    "text": shown("b"),
 }
 LISTED = tuple(COLUMNS)
 

@@ -7,19 +7,14 @@ from typing import Any
 
 from manydesks.domain.loopguard import Limits
 from manydesks.domain.routing import Target
-from manydesks.store.agents import directory
+from manydesks.store.directory import directory
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.notices import tell
 from manydesks.store.respond import hand_off
+from manydesks.store.said import said
 
 ACTION = "send_to_agent"
 
-#: what the target said in the run that ended its message
-SAID = """
-select b.text from responses r join bodies b on b.id = r.body
-where r.message_id = ?1 and r.run = (select run from messages where message_id = ?1)
-  and r.operation in ('message', 'card') order by r.id
-"""
 BEFORE = "select 1 from messages where trace = ? and parent = ? and from_run = ? and outbound = ?"
 
 
@@ -64,10 +59,9 @@ def message_ended(tx: OfficeTransaction, message: Mapping[str, Any], *, well: bo
     if asker is None:
         return
     agent = message["agent"]
-    texts = [text for (text,) in tx.all(SAID, (message["message_id"],))]
     if well:
-        said = "\n\n".join(texts) or "(nothing)"
-        content = {"action": ACTION, "status": "answered", "agent": agent, "text": said, "result": f"@{agent}: {said}"}
+        text = said(tx, message["message_id"]).text or "(nothing)"
+        content = {"action": ACTION, "status": "answered", "agent": agent, "text": text, "result": f"@{agent}: {text}"}
     else:
         content = {"action": ACTION, "status": "failed", "agent": agent, "result": f"@{agent} did not answer: {reason}"}
     # no guard of its own: each asking passed one, and this counts for the next

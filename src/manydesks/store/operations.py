@@ -10,7 +10,7 @@ from manydesks.domain.card import read_card, readable
 from manydesks.domain.mail import Outbound
 from manydesks.domain.question import read_question
 from manydesks.store import mates, questions
-from manydesks.store.agents import directory
+from manydesks.store.directory import directory
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.outcome import Rules
 from manydesks.store.respond import ADDRESS, respond, store_response
@@ -87,6 +87,8 @@ def _say(
         limits=rules.limits,
         files=[file for file in files if isinstance(file, Attachment)],
         notices=[f"The file '{file.name}' could not be sent: {file.reason}." for file in lost],
+        wait_ms=rules.wait_ms,
+        metadata=row.metadata,
     )
     return None
 
@@ -101,7 +103,8 @@ def _edit(tx: OfficeTransaction, run: Mapping[str, Any], row: Outbound, message:
         return UNKNOWN
     about = {"response": found[0]}
     store_response(
-        tx, message, text, run=run["id"], outbound=row.id, operation="edit", metadata={"target": about},
+        tx, message, text, run=run["id"], outbound=row.id, operation="edit",
+        metadata={**(row.metadata or {}), "target": about},
         address=dict(zip(ADDRESS, found[2:], strict=True)),
     )  # fmt: skip
     return None

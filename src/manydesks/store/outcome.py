@@ -9,16 +9,25 @@ from typing import Any
 
 from manydesks.domain.failure import Answer, Dead, Failure, FailureClass, RetryPolicy, next_step
 from manydesks.domain.loopguard import Limits
+from manydesks.domain.prices import NO_PRICES, Prices
 from manydesks.domain.states import MessageState
+from manydesks.store import budgets
 from manydesks.store.accept import MESSAGES
 from manydesks.store.endings import message_ended
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.respond import has_handed_off, origin, store_response, withdraw
+from manydesks.store.sent import BEGUN, sent_by, tell_next
+from manydesks.store.waits import WAIT_MS
 
-RUN_COLUMNS = ("id", "session", "agent", "attempt", "message", "fence", "provider", "model", "started_at", "ended_at")
+RUN_COLUMNS = (
+    "id", "session", "agent", "attempt", "message", "fence", "provider", "model", "started_at", "ended_at", "outcome",
+    "reason",
+)  # fmt: skip
 FIND_RUN = f"select {', '.join(RUN_COLUMNS)} from runs where"
 
 INTERRUPTED = "interrupted_after_output"
+#: the outcome of a run that a person stopped; it is set before the run ends, and stays
+STOPPED = "cancelled"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +39,10 @@ class Rules:
     rng: random.Random
     #: rows that one run may send; with the next it has failed
     run_messages: int = 200
+    #: how long a step of a chain, or a join, waits for what stands before it
+    wait_ms: int = WAIT_MS
+    #: what tokens cost, where a provider does not say it
+    prices: Prices = NO_PRICES
 
 
 def find_run(tx: OfficeTransaction, *, session: str, fence: int) -> dict[str, Any] | None:
@@ -82,6 +95,7 @@ def fail(
         return
     wait = 0 if at_once else decision.delay_ms
     MESSAGES.give_back(tx, row, run["fence"], retry_count=attempt, wait_ms=wait)
+    tell_next(tx, row, sent_by(tx, run["id"]))
     tx.run("update messages set last_error = ? where id = ?", (failure.reason, row))
     tx.event("message_retried", **_about(message, run), attempt=attempt, reason=failure.reason,
              next_at=tx.now + wait, **_class(failure.kind))  # fmt: skip
@@ -112,6 +126,7 @@ def bury(
 
 def give_back(tx: OfficeTransaction, run: Mapping[str, Any], reason: str) -> None:
     """What is left of a claim returns to its lane, uncounted; output that is out already cannot be said again."""
+    notice = sent_by(tx, run["id"])
     for row, retries in MESSAGES.members(tx, run["fence"]):
         message_id = _message_id(tx, row)
         message = origin(tx, message_id)
@@ -119,6 +134,7 @@ def give_back(tx: OfficeTransaction, run: Mapping[str, Any], reason: str) -> Non
             bury(tx, run, message, row, retries + 1, FailureClass.TRANSIENT, f"{INTERRUPTED}: {reason}")
             continue
         MESSAGES.give_back(tx, row, run["fence"], retry_count=retries)
+        tell_next(tx, row, notice, BEGUN)
         tx.event("message_returned", **_about(message, run), attempt=retries, reason=reason)
     MESSAGES.end(tx, run["fence"])
 
@@ -126,7 +142,11 @@ def give_back(tx: OfficeTransaction, run: Mapping[str, Any], reason: str) -> Non
 def died(
     tx: OfficeTransaction, run: Mapping[str, Any], failure: Failure, rules: Rules, *, at_once: bool = False
 ) -> None:
-    """The run ended as a whole: an attempt for each message it had not answered."""
+    """The run ended as a whole: an attempt for each message it had not answered. None counts if it was stopped."""
+    if run["outcome"] == STOPPED:
+        give_back(tx, run, str(run["reason"]))
+        end_run(tx, run, STOPPED, run["reason"])
+        return
     for row, retries in MESSAGES.members(tx, run["fence"]):
         fail(tx, run, _message_id(tx, row), row, retries, failure, rules, at_once=at_once)
     MESSAGES.end(tx, run["fence"])
@@ -134,14 +154,16 @@ def died(
 
 
 def end_run(tx: OfficeTransaction, run: Mapping[str, Any], outcome: str, reason: str | None = None) -> None:
-    """Close the run's row; its usage goes to the ledger with it."""
-    usage = tx.one(
-        "update runs set ended_at = ?, outcome = ?, reason = ? where id = ? and ended_at is null "
-        "returning input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd, model",
+    """Close the run's row; its usage goes to the ledger with it. What was stopped stays so, however it ended."""
+    ended = tx.one(
+        "update runs set ended_at = ?, outcome = coalesce(outcome, ?), reason = coalesce(reason, ?) "
+        "where id = ? and ended_at is null returning outcome, reason, "
+        "input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd, model",
         (tx.now, outcome, reason, run["id"]),
     )
-    if usage is None:
+    if ended is None:
         return
+    outcome, reason, *usage = ended
     primary = origin(tx, run["message"])
     about = _about(primary, run)
     tx.event(
@@ -154,6 +176,7 @@ def end_run(tx: OfficeTransaction, run: Mapping[str, Any], outcome: str, reason:
     )
     fields = ("input", "output", "cache_read", "cache_write", "cost_usd", "model")
     tx.event("run_usage", **about, **dict(zip(fields, usage, strict=True)))
+    budgets.settle(tx, run["id"], about)
 
 
 def _class(kind: FailureClass) -> dict[str, Any]:

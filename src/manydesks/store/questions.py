@@ -15,6 +15,7 @@ from typing import Any
 from manydesks.domain.errors import BadInput, UnknownQuestion, WrongState
 from manydesks.domain.question import EXPIRES_MS, Option, Question, chosen
 from manydesks.domain.states import MESSAGE_ENDED, QuestionState, word
+from manydesks.store import asking
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.notices import tell
 from manydesks.store.respond import origin, store_response
@@ -24,7 +25,7 @@ MAX_ANSWER = 20_000
 
 _COLUMNS = (
     "id", "desk_id", "session", "agent", "run", "message", "title", "question", "options", "state", "answer",
-    "selected", "answered_by", "waited", "told", "asked_at", "expires_at",
+    "selected", "answered_by", "waited", "told", "asked_at", "expires_at", "kind", "about",
 )  # fmt: skip
 _SELECT = f"select {', '.join(_COLUMNS)} from questions"
 FIND = f"{_SELECT} where id = ?"
@@ -111,6 +112,8 @@ def answer(tx: OfficeTransaction, id: str, said: str, *, by: str, own_words: boo
         raise WrongState(what=f"The question '{id}'", status=status, allowed="an open one", act="answered")
     if not said.strip() or len(said) > MAX_ANSWER:
         raise BadInput(f"An answer is an option or a text of 1 to {MAX_ANSWER} characters.")
+    if found["kind"] == asking.BUDGET:
+        return _answer_office(tx, found, asking.choice(found, said, own_words=own_words), by=by)
     options = _options(found)
     option = None if own_words else chosen(options, said)
     if option is None and options and not own_words and said.strip().isdecimal():
@@ -129,6 +132,17 @@ def answer(tx: OfficeTransaction, id: str, said: str, *, by: str, own_words: boo
              option=done["selected"], by=by)  # fmt: skip
     _pass_on(tx, {**found, **done})
     return {"questionId": id, "agent": found["agent"], "selectedOption": done["selected"], "text": text}
+
+
+def _answer_office(tx: OfficeTransaction, found: Mapping[str, Any], option: Option, *, by: str) -> dict[str, Any]:
+    """The office has asked by itself: what was chosen is done, and no agent is told."""
+    done = {"state": int(QuestionState.ANSWERED), "answer": option.label, "selected": option.value, "answered_by": by}
+    _end(tx, found, done)
+    tx.event("question_answered", session=found["session"], agent=found["agent"], body=tx.body(option.label),
+             question=found["id"], option=option.value, by=by)  # fmt: skip
+    effect = asking.answered(tx, found, option)
+    return {"questionId": found["id"], "agent": found["agent"], "selectedOption": option.value, "text": option.label,
+            "effect": effect}  # fmt: skip
 
 
 def answers(tx: OfficeTransaction, session: str) -> list[dict[str, Any]]:
@@ -162,6 +176,9 @@ def expire(tx: OfficeTransaction) -> None:
     """What nobody answered in time ends, and its agent is told."""
     for row in _all(tx, OVERDUE, (tx.now,)):
         _end(tx, row, {"state": int(QuestionState.EXPIRED)})
+        if row["kind"] == asking.BUDGET:
+            tx.event("question_expired", session=row["session"], agent=row["agent"], question=row["id"])
+            continue
         message = origin(tx, row["message"])
         tx.event("question_expired", trace=message["trace"], message=row["message"], session=row["session"],
                  agent=row["agent"], question=row["id"])  # fmt: skip

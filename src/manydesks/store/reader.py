@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from manydesks.domain.budget import Budget
 from manydesks.domain.errors import LedgerPruned
-from manydesks.domain.states import MESSAGE_ENDED, RESPONSE_ENDED, MessageState, word
+from manydesks.domain.states import MESSAGE_ENDED, RESPONSE_ENDED, MessageState, ResponseState, word
+from manydesks.store import outgoing, overview, usage, waits
+from manydesks.store.bodies import shown
 from manydesks.store.database import named_errors, open_reader
 from manydesks.store.listing import HOW_MANY_WAIT, LISTED, WAITS_FOR, listing
 from manydesks.store.migrations import OFFICE
@@ -20,10 +23,20 @@ from manydesks.store.retention import PRUNED
 from manydesks.store.wake import PREFIX, Listener
 
 AGENTS = """
-select a.id, a.name, a.provider, a.model, a.workspace, a.sandbox, a.options, a.paused,
+select a.id, a.name, a.provider, a.model, a.workspace, a.sandbox, a.options, a.concurrency, a.budget, a.reaches,
+  (select json_group_array(team order by team) from team_members where agent = a.id), a.paused,
+  case when a.paused >= 2 then a.pause_reason end,
   coalesce((select n from counters where scope = 'messages' and agent = a.id and state = 0), 0),
   coalesce((select n from counters where scope = 'messages' and agent = a.id and state = 1), 0)
 from agents a where a.removed_at is null order by a.id
+"""
+TEAMS = """
+select t.id, t.name, t.leader, (select json_group_array(agent order by agent) from team_members where team = t.id)
+from teams t order by t.id
+"""
+POSTS = f"""
+select c.id, c.from_agent, c.sender, {shown("b")}, c.created_at from chat_messages c join bodies b on b.id = c.body
+where c.team_id = ? and c.id > ? order by c.id desc limit ?
 """
 MESSAGE = (
     "message_id", "parent", "agent", "from_agent", "sender", "text", "status", "hop", "created_at", "retry_count",
@@ -50,6 +63,10 @@ select id, agent, session, fence from runs where id = ?1
 union all
 select r.id, r.agent, r.session, r.fence from run_messages m join runs r on r.id = m.run where m.message = ?1
 order by fence desc limit 1
+"""
+TOLD = """
+select e.seq, e.at, e.kind, e.trace, e.parent, e.message, e.run, e.session, e.agent, b.text, e.data
+from events e left join bodies b on b.id = e.body where e.seq > ?
 """
 EVENTS = "select seq, at, kind, trace, parent, message, run, session, agent, data from events where seq > ?"
 
@@ -96,6 +113,10 @@ class Reader:
         """The ledger is in the lake up to here."""
         return self._mark("archived")
 
+    def office_paused(self) -> bool:
+        """Whether nothing begins, whoever has work."""
+        return self._mark("paused") == 1
+
     def _mark(self, name: str) -> int:
         rows = self._all("select seq from marks where name = ?", (name,))
         return int(rows[0][0]) if rows else 0
@@ -124,12 +145,31 @@ class Reader:
             "workspace",
             "sandbox",
             "options",
+            "concurrency",
+            "budget",
+            "reaches",
+            "teams",
             "paused",
+            "pauseReason",
             "pending",
             "processing",
         )
         rows = [dict(zip(names, row, strict=True)) for row in self._all(AGENTS)]
-        return [{**row, "options": json.loads(row["options"]), "paused": bool(row["paused"])} for row in rows]
+        parsed = ("options", "budget", "reaches", "teams")
+        for row in rows:
+            row |= {key: json.loads(row[key]) for key in parsed if row[key] is not None}
+        return [{**row, "paused": bool(row["paused"])} for row in rows]
+
+    def teams(self) -> list[dict[str, Any]]:
+        """Every team, with its members, the leader among them."""
+        names = ("id", "name", "leader", "members")
+        rows = [dict(zip(names, row, strict=True)) for row in self._all(TEAMS)]
+        return [{**row, "members": json.loads(row["members"])} for row in rows]
+
+    def posts(self, team: str, *, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
+        """What was posted in a team's room above a number: the last of it, oldest first."""
+        names = ("id", "fromAgent", "sender", "text", "createdAt")
+        return [dict(zip(names, row, strict=True)) for row in reversed(self._all(POSTS, (team, after, limit)))]
 
     def dead(self, agent: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
         """Dead letters, oldest first."""
@@ -152,6 +192,59 @@ class Reader:
     def questions(self, limit: int = 1000) -> list[dict[str, Any]]:
         """Questions of agents that wait for an answer, oldest first."""
         return [listed(row) for row in self._all(OPEN, (limit,))]
+
+    def usage(self, *, by: usage.By = "agent", since: str | None = None) -> dict[str, Any]:
+        """Runs, tokens and cost, of all runs that began on that day or later (`YYYY-MM-DD`)."""
+        with self._one_moment():
+            return usage.usage(self._all, by=by, since=since)
+
+    def caps(self, budget: Budget, day: str) -> list[dict[str, Any]]:
+        """What is spent, reserved and left of every cap on a day."""
+        with self._one_moment():
+            return usage.caps(self._all, budget, day)
+
+    def overview(self) -> dict[str, Any]:
+        """What waits for a person: held messages by reason, responses by state, the number of open questions."""
+        with self._one_moment():
+            responses = {word(ResponseState(state)): n for state, n in self._all(overview.RESPONSES) if n}
+            return {
+                "holds": dict(self._all(overview.HOLDS)),
+                "responses": responses,
+                "questions": self._one(overview.QUESTIONS)[0],
+            }
+
+    def history(self, agents: Sequence[str] | None, *, channel: str, limit: int) -> list[dict[str, Any]]:
+        """What was said last in a channel, to these agents or to any, and what they answered; oldest first."""
+        if agents is None:
+            rows = self._all(overview.SAID_BY_ALL, (channel, limit))
+        else:
+            rows = [row for agent in agents for row in self._all(overview.SAID_BY_ONE, (agent, channel, limit))]
+        return [dict(zip(overview.SAID, row, strict=True)) for row in sorted(rows)[-limit:]]
+
+    def sessions(self, agent: str) -> list[str]:
+        """The ids of an agent's sessions, also of one who left, the newest first."""
+        return [id for (id,) in self._all("select id from sessions where agent = ? order by created_at desc", (agent,))]
+
+    def recent(self, limit: int) -> list[str]:
+        """The ids of the newest messages."""
+        return [id for (id,) in self._all("select message_id from messages order by id desc limit ?", (limit,))]
+
+    def channels(self) -> list[str]:
+        """The channels that something came in by, or went out by."""
+        sql = "select distinct channel from conversations where kind <> 'room' order by 1"
+        return [name for (name,) in self._all(sql)]
+
+    def responses(
+        self, states: Collection[ResponseState], *, channel: str | None = None, after: int = 0, limit: int = 100
+    ) -> list[dict[str, Any]]:
+        """Responses in these states above a number, oldest first."""
+        sql, values = outgoing.listing(states, channel, after, limit)
+        return [outgoing.shown(row) for row in self._all(sql, tuple(values))]
+
+    def response(self, id: int) -> dict[str, Any] | None:
+        """One response in full."""
+        rows = self._all(f"{outgoing.SELECT} where r.id = ?", (id,))
+        return outgoing.shown(rows[0]) if rows else None
 
     def messages(
         self, *, agent: str | None = None, state: MessageState | None = None, after: int = 0, limit: int = 100
@@ -240,6 +333,24 @@ class Reader:
         names = ("seq", "at", "kind", "trace", "parent", "message", "run", "session", "agent", "data")
         return [{**dict(zip(names, row, strict=True)), "data": json.loads(row[-1])} for row in rows]
 
+    def told_events(self, after: int, limit: int, kinds: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """As `events`, for plugins: with the text that each speaks of."""
+        wanted = " and e.kind in (select value from json_each(?))" if kinds is not None else ""
+        values = (after, json.dumps(list(kinds))) if kinds is not None else (after,)
+        with named_errors(self.path), self._db:  # as above
+            rows = self._all(f"{TOLD}{wanted} order by e.seq limit ?", (*values, limit))
+            first = self.first()
+        if after < first - 1:
+            raise LedgerPruned(first=first)
+        names = ("seq", "at", "kind", "trace", "parent", "message", "run", "session", "agent", "text", "data")
+        return [{**dict(zip(names, row, strict=True)), "data": json.loads(row[-1])} for row in rows]
+
+    def hook_failures(self, among: int = 100_000) -> dict[str, dict[str, Any]]:
+        """By plugin, the last failure among so many last events."""
+        sql = "select at, data from events where seq > ? and kind = 'hook_failed' order by seq"
+        rows = self._all(sql, (max(0, self.head() - among),))
+        return {(said := json.loads(data))["plugin"]: {**said, "at": at} for at, data in rows}
+
     def _message(self, row: tuple[Any, ...]) -> dict[str, Any]:
         value = dict(zip(MESSAGE, row, strict=True))
         runs = self._all(RUNS, (value["message_id"],))
@@ -266,6 +377,7 @@ class Reader:
             "attempts": len(runs),
             "lastError": value["last_error"],
             "holdReason": value["hold_reason"],
+            "wait": waits.shown(self._all, value["message_id"]),
             "files": json.loads(value["files"] or "[]"),
             "runs": [self._run(run) for run in runs],
             "responses": responses,

@@ -11,8 +11,8 @@ from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.outcome import Rules, died, find_run
 from manydesks.store.respond import RESPONSES
 
-#: a channel that sends again what was cut off; any other leaves it unsure
-RESEND = "resend"
+#: a channel that sends again what was cut off, and one that gives it up; any other leaves it unsure
+RESEND, DROP = "resend", "drop"
 
 CUT_OFF = "the office stopped while it was being sent"
 STOPPED = "the office stopped during the run"
@@ -42,9 +42,13 @@ def release(tx: OfficeTransaction, worker: str, rules: Rules, rule_of: Mapping[s
             continue
         for row, _ in RESPONSES.members(tx, fence):
             freed += 1
-            channel = tx.one("select channel from responses where id = ?", (row,))
-            resend = channel is not None and rule_of.get(channel[0]) == RESEND
-            verdict = Delivery(retry_in_ms=0, reason=CUT_OFF) if resend else Delivery(unsure=True, reason=CUT_OFF)
-            settle_parcel(tx, row, fence, verdict)
+            found = tx.one("select queue from responses where id = ?", (row,))
+            settle_parcel(tx, row, fence, _verdict(rule_of.get(found[0]) if found else None))
         RESPONSES.end(tx, fence)
     return freed
+
+
+def _verdict(rule: str | None) -> Delivery:
+    if rule == RESEND:
+        return Delivery(retry_in_ms=0, reason=CUT_OFF)
+    return Delivery(dropped=True, reason=CUT_OFF) if rule == DROP else Delivery(unsure=True, reason=CUT_OFF)

@@ -7,16 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from manydesks.domain.attachment import Attachment
+from manydesks.domain.envelope import line_of
 from manydesks.domain.loopguard import Facts, Limits, Stopped, check
 from manydesks.domain.routing import Directory, Target, route_answer
 from manydesks.domain.states import ResponseState
 from manydesks.store.accept import store_message
 from manydesks.store.lanes import Lanes
 from manydesks.store.ledger import OfficeTransaction
+from manydesks.store.rooms import PREFIX, content, has_posted, post_all, room_id
+from manydesks.store.waits import WAIT_MS, Stored, Wait, in_order
 
 PARCEL_COLUMNS = (
     "message_id", "part", "channel", "instance", "platform_id", "thread_id", "sender", "agent", "operation", "body",
-    "created_at", "trace", "files", "metadata",
+    "created_at", "trace", "files", "metadata", "receipts", "progress",
 )  # fmt: skip
 
 #: where a response goes
@@ -55,22 +58,26 @@ def respond(
     limits: Limits,
     files: Sequence[Attachment] = (),
     notices: Sequence[str] = (),
+    wait_ms: int = WAIT_MS,
+    metadata: Mapping[str, Any] | None = None,
 ) -> None:
-    """Store the answer to a message as people should read it, and send on what it hands over."""
+    """Store the answer to a message as people should read it, and send on what it hands over.
+
+    `wait_ms`: how long what it hands over waits for what stands before it. `metadata`: goes with the response.
+    """
     routing = route_answer(text, people, sender=message["agent"])
     shown, notices = routing.shown, [*notices, *routing.notices]
-    waits = any(target.after for target in routing.targets)
-    if waits or routing.posts:
-        shown = text
-        what = "Chains (->) and joins (=>)" if waits else "Posts in a team's room"
-        notices.append(f"{what} are not carried out yet; nothing of this was handed over.")
     if notices:
         # what was not done is said where it was asked for, or nobody would know
         shown = "\n\n".join(filter(None, (shown, "\n".join(f"({notice})" for notice in notices))))
-    store_response(tx, message, shown, run=run, outbound=outbound, files=files)
-    if not waits and not routing.posts:
-        for target in routing.targets:
-            hand_off(tx, message, target, limits, run=run)
+    store_response(tx, message, shown, run=run, outbound=outbound, files=files, metadata=metadata)
+    posts = post_all(tx, routing.posts, trace=message["trace"], sender=message["sender"], message=message, run=run)
+
+    def store(target: Target, wait: Wait | None) -> Stored:
+        body = posts[str(target.team), target.text] if target.by == "room" else None
+        return hand_off(tx, message, target, limits, run=run, wait=wait, body=body)
+
+    in_order(tx, routing.targets, store, wait_ms=wait_ms)
 
 
 def store_response(
@@ -90,6 +97,7 @@ def store_response(
     part = (parts[0] if parts else 0) + 1
     place_of = message if address is None else address
     lane = "to:" + "/".join(str(place_of[column]) for column in ADDRESS[:4])
+    queue = line_of(place_of["channel"], place_of["instance"])
     body = tx.body(text)
     place = RESPONSES.entry(tx, lane)
     response = tx.insert(
@@ -102,7 +110,7 @@ def store_response(
             "trace": message["trace"],
             "session": message["session"],
             "lane": lane,
-            "queue": place_of["channel"],
+            "queue": queue,
             **{column: place_of[column] for column in ADDRESS},
             "agent": message["agent"],
             "operation": operation,
@@ -115,7 +123,7 @@ def store_response(
             **place,
         },
     )
-    tx.count("responses", place_of["channel"], None, ResponseState.PENDING)
+    tx.count("responses", queue, None, ResponseState.PENDING)
     tx.event(
         "response_ready",
         trace=message["trace"],
@@ -156,75 +164,86 @@ def hand_off(
     run: str,
     asker: str | None = None,
     outbound: str | None = None,
-) -> None:
+    wait: Wait | None = None,
+    body: int | None = None,
+) -> Stored:
     """A message from agent to agent, in the same trace; held with a reason if it looks like a loop.
 
-    `asker`: the agent that is told the answer.
+    `asker`: the agent that is told the answer. `wait`: what it waits for. `body`: its text, if that is stored already.
     """
+    in_room = target.by == "room" and target.team is not None
+    hop = message["hop"] + 1 if wait is None else wait.hop
+    chain = f"{message['chain']} {message['agent']}".strip() if wait is None else wait.chain
     pair = "select count(*) from messages where from_agent = ? and agent = ? and created_at > ?"
     verdict = check(
         Facts(
             sender=message["agent"],
             target=target.agent,
-            hop=message["hop"] + 1,
+            hop=hop,
             in_trace=_count(tx, "select count(*) from messages where trace = ?", message["trace"]),
             in_pair_minute=_count(tx, pair, message["agent"], target.agent, tx.now - 60_000)
             + _count(tx, pair, target.agent, message["agent"], tx.now - 60_000),
         ),
         limits,
     )
-    message_id = tx.fresh_id("internal", "messages", "message_id")
+    message_id = tx.fresh_id(PREFIX if in_room else "internal", "messages", "message_id")
     about: dict[str, Any] = {
         "trace": message["trace"],
         "parent": message["message_id"],
         "message": message_id,
         "agent": target.agent,
     }
-    tx.event("chain_handoff", **about, **{"from": message["agent"], "to": target.agent}, message_id=message_id,
-             hop=message["hop"] + 1)  # fmt: skip
+    tx.event("chain_handoff", **about, run=run, **{"from": message["agent"], "to": target.agent},
+             message_id=message_id, hop=hop)  # fmt: skip
     store_message(
         tx,
         target,
         message_id=message_id,
-        body=tx.body(target.text),
+        body=tx.body(target.text) if body is None else body,
         trace=message["trace"],
-        conversation="",
+        conversation=room_id(str(target.team)) if in_room else "",
         address={
             **{column: message[column] for column in ("arrival", "channel", "instance", "platform_id", "thread_id")},
             "sender": message["sender"],
             "sender_id": message["sender_id"],
             "priority": message["priority"],
             "parent": message["message_id"],
-            "hop": message["hop"] + 1,
-            "chain": f"{message['chain']} {message['agent']}".strip(),
+            "hop": hop,
+            "chain": chain,
             "from_agent": message["agent"],
             "from_run": run,
             "asker": asker,
             "outbound": outbound,
+            "content": content(str(target.team)) if in_room else None,
         },
         held=verdict if isinstance(verdict, Stopped) else None,
+        wait=wait,
     )
+    return Stored(message_id=message_id, agent=target.agent, hop=hop, chain=chain)
 
 
 def has_handed_off(tx: OfficeTransaction, message: Mapping[str, Any], run: str) -> bool:
-    """Whether the run has given work for this message to a mate."""
+    """Whether the run has given work for this message to a mate, or said something in a room."""
     sql = "select 1 from messages where trace = ? and parent = ? and from_run = ? limit 1"
-    return tx.one(sql, (message["trace"], message["message_id"], run)) is not None
+    given = tx.one(sql, (message["trace"], message["message_id"], run)) is not None
+    return given or has_posted(tx, message["message_id"], run)
 
 
 def withdraw(tx: OfficeTransaction, message_id: str, run: str, reason: str) -> bool:
     """Take back what a failed attempt wrote and nobody has seen. True: some of it is out already."""
-    sql = "select id, state, trace, agent, operation from responses where message_id = ? and run = ?"
+    # of one that waits for its next attempt a piece may be out, and a client may have fetched it
+    seen = "receipts is not null or given_at is not null"
+    sql = f"select id, state, trace, agent, operation, {seen} from responses where message_id = ? and run = ?"
     out = False
-    for id, state, trace, agent, operation in tx.all(sql, (message_id, run)):
+    for id, state, trace, agent, operation, is_seen in tx.all(sql, (message_id, run)):
         if operation in REPEATABLE:
             # a question stays open for the next attempt, which asks it again
             continue
-        if state == ResponseState.PENDING:
+        if state in (ResponseState.PENDING, ResponseState.HELD) and not is_seen:
             RESPONSES.remove(tx, id, ResponseState.WITHDRAWN)
             tx.event("response_withdrawn", trace=trace, message=message_id, run=run, agent=agent, response=id,
                      reason=reason)  # fmt: skip
-        elif state in (ResponseState.SENDING, ResponseState.UNSURE, ResponseState.ACKED):
+        elif is_seen or state in (ResponseState.SENDING, ResponseState.UNSURE, ResponseState.ACKED):
             out = True
     return out
 

@@ -7,7 +7,8 @@ goes. So no row needs a date of its own, no wrong clock can put a row before its
 before the lake has all that was said about it.
 
 Dead letters wait for a person, and unsure responses for somebody who knows: both keep their whole trace. Arrivals are
-kept for 90 days, so that a repeated one is recognised. What agents remember (`agent_messages`) is kept for ever.
+kept for 90 days, so that a repeated one is recognised. What agents remember (`agent_messages`) is kept for ever, and so
+is what was said in rooms (`chat_messages`).
 A text goes with the last row that refers to it.
 """
 
@@ -41,6 +42,7 @@ UNFINISHED = f"""
 select 1 from messages where trace = ?1 and (state < {int(MESSAGE_ENDED)} or state = {int(MessageState.DEAD)})
 union all select 1 from responses where trace = ?1 and state < {int(RESPONSE_ENDED)}
 union all select 1 from messages m join questions q on q.message = m.message_id where m.trace = ?1 and q.state = 0
+union all select 1 from messages m join runs r on r.id = m.run where m.trace = ?1 and r.ended_at is null
 limit 1
 """
 RESPONSES_OF = "select id, queue, state, body, original_body from responses where trace = ? limit ?"
@@ -64,6 +66,8 @@ delete from bodies where id in (select value from json_each(?))
   and not exists (select 1 from responses where body = bodies.id)
   and not exists (select 1 from responses where original_body = bodies.id)
   and not exists (select 1 from arrivals where body = bodies.id)
+  and not exists (select 1 from chat_messages where body = bodies.id)
+  and not exists (select 1 from joins where body = bodies.id)
 returning id
 """
 
@@ -190,18 +194,20 @@ class _Step:
             self._spend(1, body, original)
             self.done.responses += 1
         for id, message_id, queue, state, body in tx.all(MESSAGES_OF, (trace, self.left)):
-            if not self._leave_runs(message_id) or not self.affords(2):
+            if not self._leave_runs(message_id) or not self.affords(3):
                 return False
             tx.run("delete from questions where message = ?", (message_id,))
+            waited = tx.one("delete from joins where message = ? returning body", (message_id,))
             tx.run("delete from messages where id = ?", (id,))
             tx.count("messages", queue, state, None)
-            self._spend(1, body)
+            self._spend(1, body, waited[0] if waited else None)
             self.done.messages += 1
         # the event itself comes after it
-        if not self.affords(3):
+        if not self.affords(4):
             return False
         tx.run(CLOSE_ARRIVAL, (tx.now, trace))
-        self._spend(1)
+        tx.run("delete from spending where scope = 'trace' and subject = ?", (trace,))
+        self._spend(2)
         return True
 
     def _leave_runs(self, message_id: str) -> bool:
@@ -239,6 +245,12 @@ class _Step:
         named = {body for body in bodies if body is not None}
         self._bodies |= named
         self.left -= rows + len(named)
+
+
+def free_body(tx: OfficeTransaction, body: int | None) -> None:
+    """A row has another text from now on: the old one goes if nobody else names it."""
+    if body is not None and not tx.names(body):
+        tx.all(FREE_BODIES, (json.dumps([body]),))
 
 
 def _goes_on(tx: OfficeTransaction, trace: str, seq: int) -> bool:

@@ -5,27 +5,57 @@ A verb is one transaction: all of it happens, with its ledger events, or none of
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from manydesks.domain.attachment import Taken
+from manydesks.domain.budget import NO_BUDGET
+from manydesks.domain.caps import Caps
 from manydesks.domain.clock import Clock, SystemClock
-from manydesks.domain.envelope import Accepted, Claimed, Incoming, Parcel, Work
+from manydesks.domain.envelope import Accepted, Claimed, Incoming, Parcel, Progress, Work
 from manydesks.domain.failure import Failure
+from manydesks.domain.loopguard import Limits
 from manydesks.domain.mail import Collected
-from manydesks.store import agents, deliver, files, lanes, letters, questions, recover, retention
+from manydesks.domain.routing import Directory
+from manydesks.domain.turns import Turns
+from manydesks.store import (
+    agents,
+    budgets,
+    deliver,
+    files,
+    forget,
+    hooks,
+    lanes,
+    letters,
+    outgoing,
+    pausing,
+    questions,
+    recover,
+    release,
+    reset,
+    retention,
+    stopping,
+    teams,
+    waits,
+)
 from manydesks.store.accept import MESSAGES, accept, check_text
 from manydesks.store.boot import boot_id
 from manydesks.store.claim import LEASE_MS, claim, claim_more
-from manydesks.store.database import named_errors, open_writer
+from manydesks.store.database import empty_log, named_errors, open_writer
 from manydesks.store.deliver import Delivery
+from manydesks.store.directory import directory
+from manydesks.store.forget import Forgetting
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.migrations import OFFICE
 from manydesks.store.outcome import Rules
 from manydesks.store.respond import RESPONSES
+from manydesks.store.restored import LINEAGE, Restored, restored
+from manydesks.store.stopping import Cancelled
 from manydesks.store.take import NO_FILES, cursors, run_died, run_released, take, was_flood
+from manydesks.store.transaction import READ_MARK
 from manydesks.store.writer import Writer
 
 T = TypeVar("T")
@@ -45,7 +75,10 @@ class Store:
         self.path = path
         #: this process, in claims
         self.worker = f"host_{secrets.token_hex(6)}"
+        #: what may be spent, from now on
+        self.budget = NO_BUDGET
         clock = clock or SystemClock()
+        self._turns = Turns()
         db = open_writer(path, durability)
         try:
             with named_errors(path):
@@ -62,18 +95,38 @@ class Store:
 
     # T1
 
-    async def accept(self, incoming: Incoming, *, default_agent: str, message_bytes: int) -> Accepted:
-        """Store an arrival once, as the messages it is routed to. BadInput (and below it): nothing changed."""
-        return await self._do(lambda tx: accept(tx, incoming, default_agent=default_agent, message_bytes=message_bytes))
+    async def accept(
+        self, incoming: Incoming, *, default_agent: str, message_bytes: int, wait_ms: int = waits.WAIT_MS
+    ) -> Accepted:
+        """Store an arrival once, as the messages it is routed to. BadInput (and below it): nothing changed.
+
+        `wait_ms`: how long a step of a chain, or a join, waits for what stands before it.
+        """
+        return await self._do(
+            lambda tx: accept(
+                tx, incoming, default_agent=default_agent, message_bytes=message_bytes, wait_ms=wait_ms
+            )
+        )
 
     # T2
 
-    async def claim(self, *, batch: int, most: int, max_attempts: int = 5) -> list[Claimed]:
-        """Begin up to `most` runs of up to `batch` messages each."""
+    async def claim(self, *, batch: int, most: int, max_attempts: int = 5, caps: Caps | None = None) -> list[Claimed]:
+        """Begin up to `most` runs of up to `batch` messages each, fairly between agents, within the providers' caps."""
 
         def begin(tx: OfficeTransaction) -> list[Claimed]:
             questions.expire(tx)
-            return claim(tx, worker=self.worker, batch=batch, most=most, max_attempts=max_attempts)
+            release.expire(tx)
+            budgets.lift(tx, self.budget)
+            return claim(
+                tx,
+                worker=self.worker,
+                batch=batch,
+                most=most,
+                max_attempts=max_attempts,
+                budget=self.budget,
+                caps=caps,
+                turns=self._turns,
+            )
 
         return await self._do(begin)
 
@@ -88,7 +141,8 @@ class Store:
 
         def more(tx: OfficeTransaction) -> dict[str, tuple[str, tuple[Work, ...]]]:
             joined = {
-                session: claim_more(tx, session, fence, batch=batch, alone_after=alone) for session, fence in claims
+                session: claim_more(tx, session, fence, batch=batch, alone_after=alone, budget=self.budget)
+                for session, fence in claims
             }
             return {session: found for session, found in joined.items() if found is not None}
 
@@ -102,7 +156,13 @@ class Store:
         """In how many milliseconds the next waiting row becomes due; 0 or below: it is."""
 
         def earliest(tx: OfficeTransaction) -> int | None:
-            timers = (MESSAGES.next_timer(tx), RESPONSES.next_timer(tx), questions.next_expiry(tx))
+            timers = (
+                MESSAGES.next_timer(tx),
+                RESPONSES.next_timer(tx),
+                questions.next_expiry(tx),
+                waits.next_deadline(tx),
+                budgets.next_look(tx),
+            )
             return min((timer for timer in timers if timer is not None), default=None)
 
         return await self._do(earliest)
@@ -133,6 +193,16 @@ class Store:
         """The run is given up in good order: no attempt counts."""
         await self._do(lambda tx: run_released(tx, session, fence, reason))
 
+    # budgets
+
+    async def may_spend(self, session: str) -> str | None:
+        """A sentence why the session's run may not call a model again; None: it may."""
+        return await self._do(lambda tx: budgets.may_spend(tx, session, self.budget))
+
+    async def meter(self, session: str, *, usd: float | None, tokens: int | None) -> None:
+        """A call of the session went through the office's proxy; None: not known."""
+        await self._do(lambda tx: budgets.meter(tx, session, usd, tokens, self.budget))
+
     # questions
 
     async def answer_question(self, id: str, answer: str, *, by: str, own_words: bool = False) -> dict[str, Any]:
@@ -160,12 +230,54 @@ class Store:
 
     # T4
 
-    async def claim_parcels(self, channels: list[str], *, most: int) -> list[Parcel]:
-        return await self._do(lambda tx: deliver.claim_parcels(tx, channels, worker=self.worker, most=most))
+    async def claim_parcels(
+        self,
+        channels: Sequence[str],
+        *,
+        most: int,
+        room: Mapping[str, int] = deliver.NOTHING,
+        max_age_ms: Mapping[str, int] = deliver.NOTHING,
+        there: Sequence[str] | None = None,
+        why: Mapping[str, str] = deliver.NOTHING,
+    ) -> list[Parcel]:
+        """The next response of each conversation of these channels; `room`: how many for one of them.
 
-    async def settle(self, parcel: Parcel, delivery: Delivery) -> bool:
-        """What became of a sending. False: the claim was no longer ours."""
-        return await self._do(lambda tx: deliver.settle_parcel(tx, parcel.id, parcel.fence, delivery))
+        What is due for a channel that is not `there` is held until it is; `why`: by channel, what is known of it.
+        """
+        return await self._do(
+            lambda tx: deliver.claim_parcels(
+                tx, channels, worker=self.worker, most=most, room=room, max_age_ms=max_age_ms, there=there, why=why
+            )
+        )
+
+    async def piece_sent(self, parcel: Parcel, receipt: str, progress: Progress) -> bool:
+        """A piece is out, others follow. False: the claim was no longer ours."""
+        return await self._do(lambda tx: deliver.piece_sent(tx, parcel.id, parcel.fence, receipt, progress))
+
+    async def settle(self, parcel: Parcel, delivery: Delivery, *, limits: Limits | None = None) -> bool:
+        """What became of a sending. False: the claim was no longer ours. `limits` bind the note about a dead one."""
+        return await self._do(lambda tx: deliver.settle_parcel(tx, parcel.id, parcel.fence, delivery, limits=limits))
+
+    async def expire_responses(self, max_age_ms: Mapping[str, int], default_ms: int) -> int:
+        """What is held, and what nobody fetches, expires when it is too old; how many, up to a bound."""
+        return await self._do(lambda tx: deliver.expire(tx, max_age_ms, default_ms))
+
+    async def fetch_responses(
+        self, channel: str, *, limit: int = 100, instance: str | None = None, after: int = 0
+    ) -> list[dict[str, Any]]:
+        """What waits for the clients of a channel; each comes again until it is acknowledged."""
+        return await self._do(lambda tx: outgoing.fetch(tx, channel, limit=limit, instance=instance, after=after))
+
+    async def acknowledge(self, response: int) -> bool:
+        """A client has it. False: that was known."""
+        return await self._do(lambda tx: outgoing.acknowledge(tx, response))
+
+    async def resend(self, response: int) -> None:
+        """A dead, unsure or expired response gets new attempts."""
+        await self._do(lambda tx: outgoing.resend(tx, response))
+
+    async def drop_response(self, response: int) -> None:
+        await self._do(lambda tx: outgoing.drop(tx, response))
 
     # recovery
 
@@ -195,8 +307,31 @@ class Store:
     async def resume(self, id: str) -> bool:
         return await self._do(lambda tx: agents.resume(tx, id))
 
-    async def add_team(self, **team: Any) -> None:
-        await self._do(lambda tx: agents.add_team(tx, **team))
+    async def edit_agent(self, id: str, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Change what is given; the card before and after."""
+        return await self._do(lambda tx: agents.edit_agent(tx, id, changes))
+
+    async def agent(self, id: str) -> dict[str, Any]:
+        """An agent's card."""
+        return await self._do(lambda tx: agents.get_agent(tx, id))
+
+    async def reset_agent(self, id: str) -> list[dict[str, Any]]:
+        """The agent's sessions end and begin anew with what waits; one entry for each."""
+        return await self._do(lambda tx: reset.reset_agent(tx, id))
+
+    async def directory(self) -> Directory:
+        """Who can be addressed, and by whom."""
+        return await self._do(directory)
+
+    async def add_team(self, **team: Any) -> dict[str, Any]:
+        return await self._do(lambda tx: teams.add_team(tx, **team))
+
+    async def edit_team(self, id: str, **changes: Any) -> dict[str, Any]:
+        """Change what is given; the team afterwards."""
+        return await self._do(lambda tx: teams.edit_team(tx, id, **changes))
+
+    async def remove_team(self, id: str) -> dict[str, Any]:
+        return await self._do(lambda tx: teams.remove_team(tx, id))
 
     async def retry(self, message_id: str, text: str | None = None, *, message_bytes: int = 262_144) -> None:
         """A dead message gets new attempts; `text` edits it first, within `message_bytes`."""
@@ -204,15 +339,40 @@ class Store:
             check_text(text, message_bytes)
         await self._do(lambda tx: letters.retry(tx, message_id, text=text))
 
-    async def release_held(self, message_id: str) -> None:
-        await self._do(lambda tx: letters.release(tx, message_id))
+    async def release_held(self, message_id: str) -> str:
+        """A held message goes on; its status then."""
+        return await self._do(lambda tx: letters.release(tx, message_id))
 
     async def drop(self, message_id: str) -> None:
         await self._do(lambda tx: letters.drop(tx, message_id))
 
-    async def cancel(self, message_id: str) -> None:
-        """A pending or held message never begins."""
-        await self._do(lambda tx: letters.cancel(tx, message_id))
+    async def cancel(self, id: str, *, host: bool = False) -> Cancelled:
+        """A message, a run, a session or a trace shall not go on; a step of it. `host`: there is one to end runs."""
+        return await self._do(lambda tx: stopping.cancel(tx, id, host=host))
+
+    async def cancel_all(self, agent: str | None = None, *, host: bool = False) -> Cancelled:
+        """Nothing of this agent, or of all of them, shall go on; a step of it."""
+        return await self._do(lambda tx: stopping.cancel_all(tx, agent, host=host))
+
+    async def pause_office(self) -> bool:
+        """Nothing begins any more, until somebody resumes it; what runs goes on. False: it was paused before."""
+        return await self._do(pausing.pause_office)
+
+    async def resume_office(self) -> bool:
+        return await self._do(pausing.resume_office)
+
+    # hooks
+
+    async def hooked(self, session: str, rows: Sequence[tuple[str, str, str | None]]) -> dict[str, dict[str, Any]]:
+        """Of a desk's rows (id, run, what it answers) those of a run under way: what they answer, by id."""
+        return await self._do(lambda tx: hooks.answered(tx, session, rows))
+
+    async def listener_mark(self, plugin: str) -> int:
+        """How far a plugin was told of the ledger; one that is new begins at its head."""
+        return await self._do(lambda tx: hooks.listener_mark(tx, plugin))
+
+    async def move_listener(self, plugin: str, seq: int) -> None:
+        await self._do(lambda tx: hooks.move_listener(tx, plugin, seq))
 
     # the ledger
 
@@ -243,6 +403,38 @@ class Store:
                 tx, keep_ms=keep_ms, require_archive=require_archive, most=most, arrival_ms=arrival_ms
             )
         )
+
+    # forgetting
+
+    async def forgettable(self, message_id: str, *, whole_trace: bool) -> Forgetting:
+        """What belongs to a message that has ended, or to its trace. Nothing is changed."""
+        return await self._do(lambda tx: forget.forgettable(tx, message_id, whole_trace=whole_trace))
+
+    async def forget(self, message_id: str, *, whole_trace: bool) -> int:
+        """Empty its texts, and those of the answers to it; how many. Their bytes are gone after `empty_log`."""
+        return await self._do(lambda tx: forget.forget(tx, message_id, whole_trace=whole_trace))
+
+    async def held_by(self, pieces: Sequence[str]) -> list[int]:
+        """Texts that hold one of these pieces still."""
+        return await self._do(lambda tx: forget.holders(tx, pieces))
+
+    async def empty_log(self) -> bool:
+        """Move everything that was committed into office.db, and cut its log to nothing. False: a reader is in the way.
+        """
+        return await asyncio.to_thread(self._writer.outside, empty_log)
+
+    async def rewrite(self) -> None:
+        """Write the whole file anew, without what was left over in it; nobody writes meanwhile."""
+        await asyncio.to_thread(self._writer.outside, lambda db: db.execute("vacuum").fetchall())
+
+    async def restored(self, **found: Any) -> Restored:
+        """Once, after the store was put back from a backup and before the office opens."""
+        return await self._do(lambda tx: restored(tx, **found))
+
+    async def lineage(self) -> str | None:
+        """How this office's history is called since it was last put back from a backup; None: it never was."""
+        row = await self._do(lambda tx: tx.one(READ_MARK, (LINEAGE,)))
+        return f"{row[0]:x}" if row else None
 
     async def _do(self, operation: Callable[[OfficeTransaction], T]) -> T:
         return await self._writer.call(operation)

@@ -15,6 +15,8 @@ from typing import Any
 from manydesks.domain.attachment import Taken
 from manydesks.domain.failure import Failure, FailureClass
 from manydesks.domain.mail import Ack, Collected, Outbound, Step
+from manydesks.domain.prices import Prices
+from manydesks.domain.states import MessageState
 from manydesks.store import operations
 from manydesks.store.accept import MESSAGES
 from manydesks.store.lanes import live_fence
@@ -23,6 +25,7 @@ from manydesks.store.outcome import Rules, cancel, complete, died, end_run, fail
 from manydesks.store.respond import origin
 
 CURSOR = "select seq from outbound_cursors where session = ? and epoch = ?"
+STOPPED_MESSAGE = f"select 1 from messages where message_id = ? and fence = ? and state = {int(MessageState.CANCELLED)}"
 LAST_ENDED = "select fence from runs where session = ? and ended_at is not null order by fence desc limit 1"
 MOVE_CURSOR = """
 insert into outbound_cursors (session, epoch, seq) values (?, ?, ?)
@@ -59,7 +62,7 @@ def take(
         if isinstance(row, Step):
             # nothing tells the steps of an older copy that were counted from those that were not: none is counted twice
             if not found.restored:
-                _take_step(tx, session, row)
+                _take_step(tx, session, row, rules.prices)
             continue
         live = live_fence(tx, session)
         run = find_run(tx, session=session, fence=row.fence)
@@ -123,6 +126,8 @@ def _take_message(tx: OfficeTransaction, run: Mapping[str, Any], row: Outbound, 
     if tx.one("select 1 from responses where run = ? and outbound = ?", (run["id"], row.id)) is not None:
         # a desk's file that was restored or made anew may repeat what was taken under the same claim
         what = "repeated message"
+    elif tx.one(STOPPED_MESSAGE, (answered, row.fence)) is not None:
+        what = "message of a stopped run"
     elif tx.one("select 1 from run_messages where run = ? and message = ?", (run["id"], answered)) is not None:
         what = operations.apply(tx, run, row, origin(tx, answered), rules, files)
     if what is not None:
@@ -164,13 +169,13 @@ def _take_ack(tx: OfficeTransaction, run: Mapping[str, Any], ack: Ack, rules: Ru
     end_run(tx, run, "failed", failure.reason)
 
 
-def _take_step(tx: OfficeTransaction, session: str, step: Step) -> None:
+def _take_step(tx: OfficeTransaction, session: str, step: Step, prices: Prices) -> None:
     known = tx.one(
-        "select agent, message from runs where id = ? and session = ? and ended_at is null", (step.run, session)
+        "select agent, message, model from runs where id = ? and session = ? and ended_at is null", (step.run, session)
     )
     if known is None:
         return
-    agent, message = known
+    agent, message, model = known
     trace = origin(tx, message)["trace"]
     about = {"trace": trace, "message": message, "run": step.run, "session": session, "agent": agent}
     data = step.data
@@ -181,6 +186,11 @@ def _take_step(tx: OfficeTransaction, session: str, step: Step) -> None:
         tx.event("tool_done", **about, tool=str(data.get("tool")), call=str(data.get("id")),
                  duration_ms=_whole(data.get("duration_ms")), ok=bool(data.get("ok")))  # fmt: skip
     elif step.type == "usage":
+        model = named if isinstance(named := data.get("model"), str) else model
+        tokens = {field: _whole(data.get(field)) for field in _TOKENS}
+        cost = _sum(data.get("cost_usd"))
+        if cost is None:
+            cost = prices.cost(model, **tokens)
         tx.run(
             "update runs set model = coalesce(?, model), "
             + ", ".join(
@@ -190,9 +200,9 @@ def _take_step(tx: OfficeTransaction, session: str, step: Step) -> None:
             )
             + " where id = ? and ended_at is null",
             (
-                model if isinstance(model := data.get("model"), str) else None,
-                *(_whole(data.get(field)) for field in _TOKENS for _ in range(2)),
-                *(_sum(data.get("cost_usd")) for _ in range(2)),
+                model,
+                *(count for count in tokens.values() for _ in range(2)),
+                *(cost, cost),
                 step.run,
             ),
         )

@@ -206,6 +206,15 @@ class Writer(Generic[Tx]):
         self._rollback()
         self._turn.release()
 
+    def outside(self, work: Callable[[apsw.Connection], T]) -> T:
+        """What SQLite does outside of transactions only, such as moving its log; nobody writes meanwhile. Blocks."""
+        self._check_process()
+        self._refuse_holder()
+        with self._turn:
+            self._check_open()
+            with named_errors(self._path):
+                return work(self._db)
+
     def owns(self, tx: Transaction) -> bool:
         """Whether it is the transaction that is open here by `transaction` or `async_transaction`."""
         return self._held is tx and os.getpid() == self._pid

@@ -39,13 +39,21 @@ class StandInReader:
             ("pending", "processing", "held", "completed", "dead", "cancelled", "incoming", "outgoing"), 0
         )
         self.people: list[dict[str, Any]] = []
+        self.groups: list[dict[str, Any]] = []
+        self.said: list[dict[str, Any]] = []
+        self.paused = False
         self.letters: list[dict[str, Any]] = []
         self.waiting: list[dict[str, Any]] = []
         self.listed: list[dict[str, Any]] = []
         self.open: list[dict[str, Any]] = []
+        self.used: dict[str, Any] = {}
+        self.capped: list[dict[str, Any]] = []
         self.shown: dict[str, Any] | None = None
         #: what `messages` was asked for
         self.asked: list[dict[str, Any]] = []
+        self.glance: dict[str, Any] = {"holds": {}, "responses": {}, "questions": 0}
+        #: what was said before
+        self.earlier: list[dict[str, Any]] = []
         self.ledger: list[dict[str, Any]] = []
         #: the oldest event that is kept
         self.kept_from = 1
@@ -59,6 +67,15 @@ class StandInReader:
     def queue_status(self, agent: str | None = None) -> dict[str, int]:
         return self.counts
 
+    def office_paused(self) -> bool:
+        return self.paused
+
+    def overview(self) -> dict[str, Any]:
+        return self.glance
+
+    def history(self, agents: Any, *, channel: str, limit: int) -> list[dict[str, Any]]:
+        return self.earlier[-limit:]
+
     def questions(self) -> list[dict[str, Any]]:
         return self.open
 
@@ -71,6 +88,19 @@ class StandInReader:
 
     def agents(self) -> list[dict[str, Any]]:
         return self.people
+
+    def teams(self) -> list[dict[str, Any]]:
+        return self.groups
+
+    def caps(self, budget: Any, day: str) -> list[dict[str, Any]]:
+        return self.capped
+
+    def usage(self, **asked: Any) -> dict[str, Any]:
+        self.asked.append(asked)
+        return self.used
+
+    def posts(self, team: str, *, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
+        return [post for post in self.said if post["id"] > after][-limit:]
 
     def dead(self, agent: str | None = None) -> list[dict[str, Any]]:
         return [letter for letter in self.letters if agent in (None, letter["agent"])]
@@ -114,14 +144,21 @@ class StandInDoor:
         self.answers: dict[str, Any] = {}
         self.running: Any = {"pid": 4242, "version": "0.1.0", "uptime_ms": 65_000}
         self.stops: Any = True
+        self.signed: int | None = None
         self.the_reader: Any = StandInReader(clock)
 
     def ask(self, verb: str, **args: Any) -> dict[str, Any]:
         self.asked.append((verb, args))
         return _give(self.answers.get(verb, {}))  # type: ignore[no-any-return]
 
-    def host(self) -> dict[str, Any] | None:
+    def host(self, seconds: float = 10.0) -> dict[str, Any] | None:
         return _give(self.running)  # type: ignore[no-any-return]
+
+    def runs(self) -> bool:
+        return self.running is not None
+
+    def last_sign(self) -> int | None:
+        return self.signed
 
     def stop(self, timeout: float) -> bool:
         self.asked.append(("stop", {"timeout": timeout}))

@@ -133,7 +133,7 @@ def test_an_error_cannot_carry_an_escape_sequence(run, door):
         (("send", "x", "--timeout", "nan"), "'nan' is not a number of seconds"),
         (("send", "x", "--timeout", "-1"), "-1.0 is not in the range"),
         (("sned", "x"), "There is no command 'sned'; did you mean 'send'?"),
-        (("zzz",), "There is no command 'zzz'; there are up, down, status,"),
+        (("zzz",), "There is no command 'zzz'; there are up, down, restart,"),
         (("queue", "ded"), "There is no command 'ded'; did you mean 'dead'?"),
         (("trace", "a", "b"), "Got unexpected extra argument"),
     ],
@@ -220,6 +220,8 @@ class Reader:
         return []
     def queue_status(self, agent=None):
         return {"pending": 1}
+    def office_paused(self):
+        return False
     def dead(self, agent):
         letter = dict.fromkeys(("messageId", "agent", "sender", "at", "attempts", "reason"))
         return [{**letter, "text": "more than a buffer holds " * 10_000}]

@@ -26,7 +26,35 @@ class TestStatus:
             "office  up  (process 4242, version 0.1.0, for 1 min 5 s)",
             f"home    {home.path}",
             "queue   1,200 pending, 0 processing, 0 held, 2 dead, 0 outgoing",
+            "waits   2 dead letters: `manydesks queue dead`",
         ]
+
+    def test_what_waits_for_a_person(self, run, reader):
+        reader.glance = {
+            "holds": {"loop_guard": 2, "chain": 5, "approval": 1},
+            "responses": {"acked": 9, "unsure": 1, "dead": 3},
+            "questions": 2,
+        }
+        assert run("status").stdout.splitlines()[3:] == [
+            "waits   2 questions: `manydesks questions`",
+            "waits   3 held messages (approval, loop_guard): `manydesks queue held`",
+            "waits   1 answer that may not have arrived: `manydesks responses list`",
+            "waits   3 answers that cannot be delivered: `manydesks responses list`",
+        ]
+        assert json.loads(run("status", "--json").stdout)["waiting"] == reader.glance
+
+    def test_settings_that_were_not_taken(self, run, door):
+        door.running |= {"settings": {"refused": "retry.jitter is 9.", "nextStart": ["office.durability"]}}
+        assert run("status").stdout.splitlines()[3:] == [
+            "settings  not taken, the old ones stay: retry.jitter is 9.",
+            "settings  office.durability takes effect at the next start",
+        ]
+
+    def test_one_that_hangs_says_since_when(self, run, door):
+        door.running, door.signed = HANGS, 1_700_000_000_000
+        result = run("status")
+        assert result.stdout.startswith("office  not answering  since 2023-11-1")
+        assert json.loads(run("status", "--json").stdout)["hangsSince"] == 1_700_000_000_000
 
     def test_down(self, run, door):
         door.running = None

@@ -122,7 +122,11 @@ def test_drop(run, door):
 def test_status_names_who_is_paused(run, reader):
     reader.people = [{"id": "coder", "paused": True}, {"id": "critic", "paused": False}]
     assert run("queue", "status").stdout.splitlines()[-1] == "paused: coder"
-    assert json.loads(run("queue", "status", "--json").stdout) == {**reader.counts, "paused": ["coder"]}
+    assert json.loads(run("queue", "status", "--json").stdout) == {
+        **reader.counts,
+        "paused": ["coder"],
+        "officePaused": False,
+    }
     assert "paused" not in run("queue", "status", "--agent", "critic").stdout
 
 
@@ -219,10 +223,42 @@ def test_show_what_is_not_there(run):
 
 
 def test_cancel(run, door):
-    door.answers["cancel"] = {"messageId": "m1", "status": "cancelled"}
-    assert run("queue", "cancel", "m1").stdout == "m1 is cancelled.\n"
-    assert json.loads(run("queue", "cancel", "m1", "--json").stdout) == {"messageId": "m1", "status": "cancelled"}
-    assert door.asked == [("cancel", {"id": "m1"})] * 2
+    door.answers["cancel"] = {"cancelled": 1, "stopped": 0, "left": 0, "more": False}
+    assert run("queue", "cancel", "m1").stdout == "1 message cancelled.\n"
+    assert json.loads(run("queue", "cancel", "m1", "--json").stdout) == {
+        "id": "m1", "agent": None, "cancelled": 1, "stopped": 0, "left": 0,
+    }  # fmt: skip
+    assert door.asked == [("cancel", {"id": "m1", "agent": None, "everything": False})] * 2
+    door.answers["cancel"] = {"cancelled": 3, "stopped": 2, "left": 0, "more": False}
+    assert run("queue", "cancel", "--agent", "coder", "--yes").stdout == "3 messages cancelled; 2 runs told to end.\n"
+    door.answers["cancel"] = {"cancelled": 0, "stopped": 0, "left": 2, "more": False}
+    left = run("queue", "cancel", "--all", "--yes")
+    assert (left.exit_code, left.stdout) == (1, "There was nothing to cancel.\n")
+    assert left.stderr.startswith("manydesks: 2 messages ran when the office ended")
+
+
+@pytest.mark.parametrize("arguments", [[], ["m1", "--all"], ["m1", "--agent", "coder"], ["--agent", "coder", "--all"]])
+def test_cancel_wants_one_thing(run, door, arguments):
+    result = run("queue", "cancel", *arguments, "--yes")
+    assert (result.exit_code, door.asked) == (2, [])
+    assert result.stderr == "manydesks: Say what to cancel: one ID, --agent AGENT, or --all.\n"
+
+
+def test_everything_is_cancelled_only_by_a_word(run, door):
+    for arguments in (["--all"], ["--agent", "coder"]):
+        assert run("queue", "cancel", *arguments).exit_code == 2
+    assert door.asked == []
+
+
+def test_the_office_is_paused_and_resumed(run, door, reader):
+    door.answers["pause_office"] = {"office": True, "paused": True, "changed": True}
+    said = "The office is paused; nothing begins until `manydesks queue resume --all`.\n"
+    assert run("queue", "pause", "--all").stdout == said
+    door.answers["resume_office"] = {"office": True, "paused": False, "changed": True}
+    assert run("queue", "resume", "--all").stdout == "The office works again.\n"
+    for arguments in ([], ["coder", "--all"]):
+        assert run("queue", "pause", *arguments).exit_code == 2
+        assert run("queue", "resume", *arguments).exit_code == 2
 
 
 def test_pause_and_resume(run, door):

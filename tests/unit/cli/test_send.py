@@ -257,6 +257,34 @@ class TestWaiting:
         assert (result.exit_code, result.stdout) == (0, "coder: draft\nreviewer: good\n")
         assert result.stderr == ""
 
+    def test_a_chain_that_a_person_has_to_mend_ends_the_wait(self, run, reader, shows, message, response):
+        wait = {"status": "broken", "parts": [{"messageId": "console_1"}]}
+        why = "@coder could not answer before it: no ink."
+        shows(
+            [
+                message("console_1", status="dead", lastError="no ink"),
+                message(
+                    "console_2", agent="reviewer", status="held", holdReason="chain", lastError=why, wait=wait,
+                    responses=[{**response("r1", f"reviewer was not asked yet: {why}"), "operation": "notice"}],
+                ),
+            ]
+        )  # fmt: skip
+        result = run("send", "x", "--wait")
+        assert (result.exit_code, reader.waits, result.stdout) == (1, [], "")
+        assert "console_2 to reviewer is held (chain: @coder could not answer before it: no ink);" in result.stderr
+
+    def test_who_waits_for_one_that_a_person_holds_is_not_waited_for(self, run, reader, shows, message):
+        wait = {"status": "open", "parts": [{"messageId": "console_1"}]}
+        shows(
+            [
+                message("console_1", status="held", holdReason="loop_guard"),
+                message("console_2", status="held", holdReason="chain", wait=wait),
+            ]
+        )
+        result = run("send", "x", "--wait")
+        assert (result.exit_code, reader.waits) == (1, [])
+        assert "console_2 to coder is held (chain).\n" in result.stderr
+
     def test_an_answer_that_could_not_be_delivered(self, run, shows, message, response):
         shows([message(responses=[response(status="dead")])])
         result = run("send", "x", "--wait")

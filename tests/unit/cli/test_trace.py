@@ -44,7 +44,11 @@ def test_the_tree(run, reader, message, response):
         {
             "traceId": "trace_1",
             "messages": [
-                message(runs=[failed, {**RUN, "attempt": 2}], responses=[response()], text="fix it\nplease"),
+                message(
+                    runs=[failed, {**RUN, "attempt": 2, "startedAt": RUN["startedAt"] + 6_234}],
+                    responses=[response()],
+                    text="fix it\nplease",
+                ),
                 message(
                     "internal_2",
                     "reviewer",
@@ -65,6 +69,7 @@ def test_the_tree(run, reader, message, response):
         "└─ rene → coder  completed  console_aaaaaaaa  2023-11-14 22:13:20  “fix it” …",
         "   ├─ waited 12 ms",
         "   ├─ run 1  failed  1.2 s  429 slow down",
+        "   ├─ tried again after 5.0 s",
         "   ├─ run 2  ok  1.2 s  1,500 in, 70 out  $0.0123",
         "   │  ├─ send_to_agent  ok  4 ms",
         "   │  └─ bash  failed",
@@ -72,6 +77,25 @@ def test_the_tree(run, reader, message, response):
         "   └─ coder → reviewer  dead  internal_2  2023-11-14 22:13:20  “fix it”",
         "      ├─ last error: bad key",
         "      └─ rene → tester  held (chain)  internal_3  2023-11-14 22:13:20  “fix it”",
+    ]
+
+
+def test_who_is_waited_for_and_how_deliveries_went(run, reader, message, response):
+    parts = [
+        {"messageId": "m1", "agent": "coder", "status": "answered", "reason": None},
+        {"messageId": "m2", "agent": "tester", "status": "dead", "reason": "no\nkey"},
+    ]
+    wait = {"id": "join_1", "kind": "join", "status": "complete", "until": None, "parts": parts}
+    times = {"createdAt": 1_700_000_000_000, "ackedAt": 1_700_000_000_250}
+    late = {**response("r2", "Later.", "unsure"), "lastError": "cut off"}
+    answers = [{**response(), **times}, late]
+    reader.traces = [{"traceId": "t", "messages": [message(queueMs=None, wait=wait, responses=answers)]}]
+    assert run("trace", "t").stdout.splitlines()[2:] == [
+        "   ├─ joins 2 answers  complete",
+        "   │  ├─ coder  answered  m1",
+        "   │  └─ tester  dead  m2  no key",
+        "   ├─ answer to console  acked  250 ms  “Done.”",
+        "   └─ answer to console  unsure  (cut off)  “Later.”",
     ]
 
 

@@ -144,7 +144,7 @@ async def test_nothing_falls_back(tmp_path: Path) -> None:
     with pytest.raises(BadInput) as refused:
         await room.desk("program")
     assert str(refused.value) == (
-        "The agent 'amy' cannot work: its provider 'program' runs programs, and the sandbox 'bubblewrap' does not work "
+        "The agent 'amy' cannot work: it has to be held by the sandbox 'bubblewrap', which does not work "
         "here. It was tried. Mend it."
     )
     assert isinstance(await room.desk("inside"), InProcessDesk)

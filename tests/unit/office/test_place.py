@@ -13,6 +13,8 @@ from manydesks.office.place import SETTLE_MS, Place, to_leave
 class Desk:
     def __init__(self, keeps_process: bool) -> None:
         self.keeps_process = keeps_process
+        self.inside = not keeps_process
+        self.seated = True
 
 
 def place(name: str, freed_at: int, *, process: bool = True, busy: bool = False) -> Place:
@@ -53,3 +55,23 @@ async def test_a_run_begins_without_the_verdict_on_the_last_one() -> None:
     assert (made.claimed, made.watch, made.verdict, made.limit) == (stands_for, stands_for, None, None)
     await asyncio.sleep(0)
     assert rung == []
+
+
+def test_of_those_inside_the_host_only_so_many_stay_either() -> None:
+    places = [place("busy", 1, process=False, busy=True), place("process", 2)]
+    places += [place("a", 3, process=False), place("b", 4, process=False)]
+    assert [found.seat for found in to_leave(places, most=1, now=100_000, inside=True)] == ["a"]
+
+
+def test_a_place_is_forgotten_when_nobody_sits_there_and_nothing_is_under_way() -> None:
+    left = place("a", 10)
+    assert not left.is_left(100_000)
+    cast("Any", left.desk).seated = False
+    assert left.is_left(100_000)
+    assert not left.is_left(10 + SETTLE_MS - 1)
+    for name in ("belled", "judged"):
+        setattr(left, name, True)
+        assert not left.is_left(100_000)
+        setattr(left, name, False)
+    left.claimed = cast("Any", "work")
+    assert not left.is_left(100_000)

@@ -75,6 +75,17 @@ def test_a_second_attempt_is_said() -> None:
     assert "host-notice" not in text_of(row(text="hi"))
 
 
+def test_what_the_office_says_about_a_message_is_said_once() -> None:
+    rows = (
+        row(text="a", hostNotices=["<b> was sent."]),
+        row(text="c", hostNotices=["<b> was sent.", 7]),
+        row(text="d"),
+    )
+    text = text_of(*rows)
+    assert text.count("<host-notice>&lt;b&gt; was sent.</host-notice>") == 1
+    assert text.count("host-notice>") == 2
+
+
 def test_notices_of_the_office_come_first_and_once() -> None:
     reader = Reader(agent="coder", commands=frozenset({"compact"}))
     rows = (row(text="/compact", isCommand=True), row(text="a"), row(text="/compact", isCommand=True), row(text="b"))
@@ -107,6 +118,10 @@ def test_only_allowed_commands_are_passed_raw(kind: str, content: dict[str, Any]
         assert prompt == Prompt(text=content["text"].strip(), messages=(message.id,), command=expected)
     else:
         assert prompt.text.startswith("<context ")
+
+
+def test_a_post_says_in_which_room() -> None:
+    assert ' room="web" ' in text_of(row(text="lunch?", room="web"))
 
 
 def test_attachments(tmp_path: Path) -> None:

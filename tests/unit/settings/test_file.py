@@ -313,6 +313,10 @@ def values_of(field: FieldInfo) -> st.SearchStrategy[Any]:
         return st.sampled_from(get_args(field.annotation))
     if field.annotation is bool:
         return st.booleans()
+    if get_origin(field.annotation) is list:
+        return st.lists(st.from_regex("[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?", fullmatch=True), max_size=4)
+    if get_origin(field.annotation) is dict:
+        return st.dictionaries(st.sampled_from(["claude", "openai", "a.b", "é"]), st.integers(1, 1024))
     bounds = {type(mark): mark for mark in field.metadata}
     if field.annotation is str:
         patterns = [mark.pattern for mark in field.metadata if getattr(mark, "pattern", None)]
@@ -329,7 +333,7 @@ VALUES = {
     f"{section}.{key}": values_of(field)
     for section, model in sections().items()
     for key, field in model.model_fields.items()
-}
+} | {"budget.time_zone": st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns"])}
 ANY_SETTINGS = st.fixed_dictionaries(
     {
         section: st.fixed_dictionaries({}, optional={key: VALUES[f"{section}.{key}"] for key in model.model_fields})

@@ -8,7 +8,7 @@ from manydesks.settings.model import Settings, UpstreamSettings, allowed, named_
 
 def test_the_defaults() -> None:
     assert Settings().model_dump() == {
-        "office": {"default_agent": "assistant", "durability": "power", "log_level": "info"},
+        "office": {"default_agent": "assistant", "durability": "power", "log_level": "info", "offer_model": True},
         "retry": {"base_seconds": 5.0, "max_attempts": 5, "jitter": 0.1},
         "limits": {
             "message_bytes": 262144,
@@ -17,8 +17,9 @@ def test_the_defaults() -> None:
             "pair_per_minute": 20,
             "run_messages": 200,
             "same_calls": 8,
+            "wait_seconds": 86400,
         },
-        "dispatch": {"batch": 10, "desks": 64},
+        "dispatch": {"batch": 10, "desks": 64, "provider_desks": 64, "provider_limits": {}},
         "runner": {
             "run_seconds": 3600,
             "idle_seconds": 1800,
@@ -36,11 +37,28 @@ def test_the_defaults() -> None:
             "file_mib": 4096,
         },
         "proxy": {"body_mib": 32, "connections": 64, "calls": 16, "connect_seconds": 10, "upstream_seconds": 600},
-        "delivery": {"timeout_seconds": 30, "max_attempts": 5},
+        "budget": {
+            "time_zone": "UTC",
+            "per_agent_day_usd": 0.0,
+            "per_agent_day_tokens": 0,
+            "per_agent_day_runs": 0,
+            "per_day_usd": 0.0,
+            "per_day_tokens": 0,
+            "per_day_runs": 0,
+            "per_trace_usd": 0.0,
+            "per_trace_tokens": 0,
+            "per_trace_runs": 0,
+            "first_reserve_usd": 0.1,
+            "first_reserve_tokens": 20000,
+        },
+        "delivery": {"timeout_seconds": 30, "max_attempts": 5, "max_age_hours": 12.0, "file_over": 4000},
+        "hooks": {"enabled": True, "disabled": [], "timeout_seconds": 2.0},
         "retention": {"days": 30.0, "require_archive": True},
         "pipeline": {"master": "local[*]", "memory": "2g", "lake": "", "shuffle_partitions": 8},
         "upstreams": {},
+        "prices": {},
         "providers": {},
+        "channels": {},
     }
 
 

@@ -17,8 +17,8 @@ from manydesks.settings.problems import Problem, check, nearest, refusal
         ({"retry": {"Jitter": 1}}, "unknown key 'retry.Jitter', the nearest name is 'retry.jitter'"),
         (
             {"xyzzyx": 1},
-            "unknown section 'xyzzyx', allowed are office, retry, limits, dispatch, runner, sandbox, proxy, delivery, "
-            "retention, pipeline, upstreams, providers",
+            "unknown section 'xyzzyx', allowed are office, retry, limits, dispatch, runner, sandbox, proxy, budget, "
+            "delivery, hooks, retention, pipeline, upstreams, prices, providers, channels",
         ),
         ({"retry": 5}, "'retry' must be a section, written [retry]"),
         ({"retry": [{}]}, "'retry' must be a section, written [retry]"),
@@ -43,6 +43,11 @@ from manydesks.settings.problems import Problem, check, nearest, refusal
             "unknown key of [upstreams.lm] 'keyy', the nearest name is 'key'",
         ),
         ({"office": {"durability": "none"}}, 'office.durability is "none", but must be "power" or "crash"'),
+        (
+            {"budget": {"time_zone": "Atlantis"}},
+            'budget.time_zone is "Atlantis", but must be the name of a time zone such as "Europe/Berlin"',
+        ),
+        ({"budget": {"per_day_usd": -1.0}}, "budget.per_day_usd is -1.0, but must be a number from 0 up to 1000000000"),
     ],
 )
 def test_a_problem_in_words(data: dict[str, Any], words: str) -> None:
@@ -78,3 +83,9 @@ def test_several_problems_are_one_sentence() -> None:
 def test_nearest() -> None:
     assert nearest("RETYR", ["office", "Retry"]) == "Retry"
     assert nearest("xyzzy", ["office", "retry"]) is None
+
+
+def test_a_list_is_one_value_with_one_line() -> None:
+    (problem,) = check({"hooks": {"disabled": ["signature", "Not A Name"]}})
+    assert problem.key == ("hooks", "disabled")
+    assert str(problem).startswith('hooks.disabled is "Not A Name", but must be a list of plugins')

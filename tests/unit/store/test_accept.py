@@ -120,8 +120,6 @@ async def test_an_unknown_name_stays_text_and_the_sender_is_told(office: Any) ->
         ({"text": "hi", "key": "x" * 129}, "message id"),
         ({"text": "hi", "priority": 101}, "priority"),
         ({"text": "hi", "priority": -101}, "priority"),
-        ({"text": "[@ada: one] -> [@bob: two]"}, "Chains"),
-        ({"text": "[@ada: one] [@bob: two] => [@cyd: sum up]"}, "joins"),
     ],
 )
 async def test_what_is_not_allowed_is_refused_with_a_sentence_and_changes_nothing(

@@ -193,3 +193,67 @@ async def test_only_an_agent_can_be_paused(office: Any) -> None:
     for verb in (office.store.pause, office.store.resume):
         with pytest.raises(UnknownAgent, match="did you mean 'ada'"):
             await verb("adda")
+
+
+async def test_only_what_is_given_is_changed(office: Any) -> None:
+    card = await office.store.add_agent(id="dan", provider="rehearsal", name="Dan", model="m-1", options={"a": 1})
+    before, after = await office.store.edit_agent("dan", {"name": "Daniel", "concurrency": 3, "model": None})
+    assert before == card
+    assert after == {**card, "name": "Daniel", "concurrency": 3, "model": None, "updated_at": after["updated_at"]}
+    event = json.loads(office.rows("select data from events where kind = 'agent_changed'")[-1][0])
+    assert event == {"before": before, "after": after, "actor": "owner"}
+
+
+async def test_what_changes_nothing_is_no_event(office: Any) -> None:
+    await office.store.edit_agent("bob", {"concurrency": 2})
+    before = office.everything()
+    assert (await office.store.edit_agent("bob", {"concurrency": 2}))[1]["concurrency"] == 2
+    assert office.everything() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"concurrency": 0}, "from 1 to 64"),
+        ({"concurrency": 65}, "from 1 to 64"),
+        ({"concurrency": True}, "from 1 to 64"),
+        ({"name": " "}, "one line of 1 to 80"),
+        ({"name": "a\nb"}, "one line of 1 to 80"),
+        ({"name": "x" * 81}, "one line of 1 to 80"),
+        ({"reaches": ["bob"]}, "cannot be permitted to reach itself"),
+        ({"reaches": ["nobody"]}, "There is no agent 'nobody'"),
+        ({"reaches": ["crew"]}, "'crew' is a team"),
+        ({"workspace": "/etc"}, "'workspace' of an agent cannot be changed"),
+    ],
+)
+async def test_what_an_agent_cannot_be(office: Any, changes: dict[str, Any], why: str) -> None:
+    await office.store.add_team(id="crew", leader="ada")
+    before = office.everything()
+    with pytest.raises(BadInput, match=why):
+        await office.store.edit_agent("bob", changes)
+    assert office.everything() == before
+
+
+async def test_permission_is_one_way_and_crosses_teams(office: Any) -> None:
+    await office.store.add_team(id="crew", leader="ada")
+    people = await office.store.directory()
+    assert not people.may_address("bob", "ada")
+    await office.store.edit_agent("bob", {"reaches": ["ada"]})
+    people = await office.store.directory()
+    assert people.may_address("bob", "ada")
+    assert not people.may_address("ada", "bob")
+    message = await office.sent(to="bob")
+    _, desk = await office.begin()
+    await desk.say("[@ada: over to you]").ack(message).take()
+    assert office.rows("select agent, status from messages order by id") == [("bob", "completed"), ("ada", "pending")]
+
+
+async def test_permission_ends_with_the_agent(office: Any) -> None:
+    """Whoever comes under the same name later is somebody else."""
+    await office.store.edit_agent("bob", {"reaches": ["ada", "cyd"]})
+    await office.store.edit_agent("cyd", {"reaches": ["ada"]})
+    await office.store.remove_agent("cyd")
+    assert (await office.store.agent("bob"))["reaches"] == ["ada"]
+    card = await office.store.add_agent(id="cyd", provider="rehearsal")
+    assert (card["reaches"], card["concurrency"]) == ([], 1)
+    assert office.kinds().count("agent_changed") == 3

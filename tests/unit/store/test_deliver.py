@@ -22,7 +22,8 @@ async def answered(office: Any, *texts: str, **more: Any) -> str:
 
 async def test_a_parcel_says_where_it_goes(office: Any) -> None:
     message = await answered(office, "hi", sender="Kim", thread="t", instance="i")
-    (parcel,) = await office.store.claim_parcels(["console"], most=10)
+    assert await office.store.claim_parcels(["console"], most=10) == []
+    (parcel,) = await office.store.claim_parcels(["console/i"], most=10)
     assert (parcel.message_id, parcel.part, parcel.attempt, parcel.text) == (message, 1, 1, "hi")
     assert (parcel.channel, parcel.instance, parcel.platform_id, parcel.thread) == ("console", "i", "here", "t")
     assert (parcel.sender, parcel.agent, parcel.operation) == ("Kim", "ada", "message")
@@ -127,3 +128,20 @@ async def test_a_stale_claim_settles_nothing(office: Any) -> None:
 def test_a_delivery_is_exactly_one_thing(nonsense: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="exactly one"):
         Delivery(**nonsense)
+
+
+async def test_nobody_overtakes_those_that_were_held(office: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manydesks.store.deliver.SWEEP", 2)
+    await answered(office, "one", "two", "three", "four", "five")
+    for _ in range(3):
+        await office.store.claim_parcels([], most=1, there=[])
+    assert [status for status, _, _ in office.responses()] == ["held"] * 5
+    await answered(office, "six")
+    # two at a time go back to their places; until all of them have, nobody is sent
+    assert [await office.store.claim_parcels(["console"], most=9) for _ in range(2)] == [[], []]
+    sent = []
+    while parcels := await office.store.claim_parcels(["console"], most=9):
+        sent += [parcel.text for parcel in parcels]
+        for parcel in parcels:
+            await office.store.settle(parcel, Delivery(receipt="r"))
+    assert sent == ["one", "two", "three", "four", "five", "six"]

@@ -153,21 +153,3 @@ async def test_a_held_message_and_one_that_backs_off_can_be_cancelled(office: An
     await office.desk(claimed).fail(again).take()
     await office.store.cancel(again)
     assert await office.store.next_timer() is None
-
-
-async def test_what_cannot_be_cancelled_says_why(office: Any) -> None:
-    async def refused(message: str, says: str) -> None:
-        before = office.everything()
-        with pytest.raises(WrongState, match=says):
-            await office.store.cancel(message)
-        assert office.everything() == before
-
-    message = await office.sent()
-    _, desk = await office.begin()
-    await refused(message, "is processing: it runs at this moment; only a pending or a held one can be cancelled")
-    await desk.ack(message).take()
-    await refused(message, "is completed; only")
-    other = await dead(office)
-    await refused(other, f"is dead; .* `manydesks queue drop {other}` gives up a dead one")
-    with pytest.raises(UnknownMessage):
-        await office.store.cancel("api_nothere")

@@ -10,6 +10,8 @@ import pytest
 from manydesks.domain.failure import Failure, FailureClass
 from manydesks.store.deliver import Delivery
 
+CRASH = Failure(kind=FailureClass.TRANSIENT, reason="crash")
+
 TRANSIENT = Failure(kind=FailureClass.TRANSIENT, reason="the line is dead")
 
 
@@ -327,3 +329,59 @@ async def test_the_output_of_an_earlier_run_does_not_count(office: Any) -> None:
     await desk.say("two").fail(message).take()
     assert office.status(message) == "pending"
     assert office.responses()[0] == ("acked", "message", "one")
+
+
+async def test_who_takes_up_the_rest_is_told_what_was_sent(office: Any, clock: Any) -> None:
+    """Another message of a run that was broken off goes back with a notice; one of a run that sent nothing without."""
+    one, two = await office.sent("one"), await office.sent("two")
+    claimed, desk = await office.begin()
+    await desk.say("the answer to one", to=one).take()
+    await office.store.claim_parcels(["console"], most=1)
+    await office.store.run_died(claimed.session, claimed.fence, CRASH, office.rules)
+    assert office.status(one) == "dead"
+    clock.advance(10_000)
+    (again,) = await office.claim()
+    (work,) = again.messages
+    assert work.message_id == two
+    assert work.content is not None
+    (notice,) = work.content["hostNotices"]
+    assert f'"the answer to one" (in reply to {one})' in notice
+    await office.store.run_died(again.session, again.fence, CRASH, office.rules)
+    # what it is told is told until somebody has done it
+    clock.advance(20_000)
+    (again,) = await office.claim()
+    assert again.messages[0].content == work.content
+
+
+async def test_a_run_that_sent_nothing_leaves_no_notice(office: Any, clock: Any) -> None:
+    await office.sent("one")
+    claimed, desk = await office.begin()
+    await desk.say("nobody saw this").take()
+    await office.store.run_died(claimed.session, claimed.fence, CRASH, office.rules)
+    clock.advance(10_000)
+    (again,) = await office.claim()
+    assert again.messages[0].content is None
+
+
+async def test_a_hand_off_is_told_of_too(office: Any, clock: Any) -> None:
+    one, two = await office.sent("one"), await office.sent("two")
+    claimed, desk = await office.begin()
+    await desk.say("[@bob: look into it]", to=one).ack(one).take()
+    await desk.fail(two).take()
+    clock.advance(10_000)
+    (again,) = [found for found in await office.claim() if found.agent == claimed.agent]
+    assert '"look into it" to @bob' in again.messages[0].content["hostNotices"][0]
+
+
+async def test_what_goes_back_uncounted_may_have_been_begun(office: Any) -> None:
+    """A program's own transcript may have it: whoever resumes that is told, though no attempt counts."""
+    await office.sent("/compact", commands=True)
+    claimed, _ = await office.begin()
+    await office.store.run_released(claimed.session, claimed.fence, "the office stopped")
+    (again,) = await office.claim()
+    (work,) = again.messages
+    assert work.attempt == 1
+    assert work.content is not None
+    assert work.content["isCommand"] is True
+    (notice,) = work.content["hostNotices"]
+    assert notice.startswith("An earlier run had this work and was broken off")

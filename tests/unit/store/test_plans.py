@@ -10,6 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
+from manydesks.domain.budget import Amounts, Budget
 from manydesks.domain.failure import Failure, FailureClass
 from manydesks.store.accept import MESSAGES
 from manydesks.store.database import open_writer
@@ -95,6 +96,37 @@ async def test_no_statement_of_a_days_work_scans_a_table_that_grows(office: Any,
     assert scans == {}
 
 
+async def test_nor_does_one_of_those_that_wait_for_others(office: Any, plans: Plans, clock: Any) -> None:
+    await office.store.add_team(id="web", name="Web", leader="ada", members=["bob", "cyd"])
+    await office.sent("[@ada: one] -> [@bob: two] [@ada: three] => [@cyd: four] [#web: news]")
+    for _ in range(6):
+        for claimed in await office.claim(batch=1):
+            (work,) = claimed.messages
+            desk = office.desk(claimed)
+            if claimed.agent == "bob":
+                await desk.fail(work.message_id, "permanent", "no").take()
+            else:
+                await desk.say("[#web: more] [@bob: a] -> [@bob: b]", to=work.message_id).ack(work.message_id).take()
+    for (dead,) in office.rows("select message_id from messages where state = 5"):
+        await office.store.retry(dead)
+    for (held,) in office.rows("select message_id from messages where state = 2 limit 1"):
+        await office.store.release_held(held)
+    clock.advance(10**9)
+    await office.claim()
+    await office.store.next_timer()
+    await office.store.prune(keep_ms=1, require_archive=False)
+    tables = r"(j|p|m|r|b|c|joins|join_parts|chat_messages|messages|responses|events|bodies)"
+    scans = {
+        sql: plan
+        for sql, plan in plans.seen.items()
+        if re.search(r"\bjoins|join_parts|chat_messages|r\.outbound is not null", sql)
+        and (re.search(rf"SCAN {tables}\b(?! USING (COVERING )?INDEX)", plan) or "AUTOMATIC" in plan)
+    }
+    assert any("join_parts" in sql for sql in plans.seen)
+    assert any("chat_messages" in sql for sql in plans.seen)
+    assert scans == {}
+
+
 @pytest.fixture
 def db(path: Path) -> Iterator[apsw.Connection]:
     made = open_writer(path, "crash")
@@ -119,3 +151,24 @@ def test_each_lane_statement_has_its_partial_index(db: apsw.Connection, table: s
     assert f"INDEX {table}_{index}" in plan, plan
     # the few rows of a claim may be sorted; a lane or a queue may be long
     assert index == "claim" or "TEMP B-TREE" not in plan, plan
+
+
+async def test_no_statement_about_budgets_scans_a_table_that_grows(office: Any, plans: Plans, clock: Any) -> None:
+    one = Amounts(usd=10_000_000, tokens=1000, runs=1)
+    office.store.budget = Budget(agent=one, office=one, trace=one, first=Amounts(usd=1, tokens=1, runs=1))
+    (claimed,) = await office.claim()
+    await office.store.may_spend(claimed.session)
+    await office.store.meter(claimed.session, usd=0.1, tokens=5)
+    await office.desk(claimed).say("[@bob: more]").ack(claimed.messages[0].message_id).take()
+    await office.store.meter(claimed.session, usd=0.1, tokens=5)
+    await office.sent(to="ada")
+    assert await office.claim() == []
+    question, *_ = await office.store.open_questions()
+    await office.store.answer_question(question["questionId"], "allow", by="ann")
+    clock.advance(24 * 3_600_000)
+    await office.claim()
+    await office.store.next_timer()
+    assert any("from spending" in sql for sql in plans.seen)
+    for sql, plan in plans.seen.items():
+        for table in (*GROWING, "questions", "spending"):
+            assert not re.search(rf"SCAN {table}(?! USING (COVERING )?INDEX)", plan), f"{sql}\n{plan}"

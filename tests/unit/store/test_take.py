@@ -383,15 +383,6 @@ async def test_an_edit_or_a_card_is_no_answer(office: Any) -> None:
     assert "output_discarded" in office.kinds()
 
 
-async def test_an_answer_that_wants_a_chain_says_that_it_was_not_carried_out(office: Any) -> None:
-    message = await office.sent()
-    _, desk = await office.begin()
-    await desk.say("[@bob: draft] -> [@cyd: review]").ack(message).take()
-    assert office.one("select count(*) from messages") == 1
-    (text,) = office.row("select text from responses_text")
-    assert "not carried out yet" in text
-
-
 async def test_a_continuation_under_a_claim_that_is_over_changes_nothing(office: Any) -> None:
     message = await office.sent()
     _, desk = await office.begin()

@@ -6,9 +6,10 @@ import click
 
 from manydesks.cli.command import Group
 from manydesks.cli.queue.agents import pause, resume
+from manydesks.cli.queue.cancel import cancel
 from manydesks.cli.queue.letters import dead, held
 from manydesks.cli.queue.listing import list_messages
-from manydesks.cli.queue.moves import cancel, drop, release, retry
+from manydesks.cli.queue.moves import drop, release, retry
 from manydesks.cli.queue.prune import prune
 from manydesks.cli.queue.show import show
 from manydesks.cli.queue.status import status

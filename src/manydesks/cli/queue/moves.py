@@ -1,4 +1,4 @@
-"""`manydesks queue retry`, `release`, `drop` and `cancel`: one message, moved by hand."""
+"""`manydesks queue retry`, `release` and `drop`: one message, moved by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from manydesks.cli import exits
+from manydesks.cli import complete, exits
 from manydesks.cli.body import read_body
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.consent import consent
@@ -18,7 +18,7 @@ from manydesks.domain.errors import BadInput
 
 
 @click.command(cls=Command)
-@click.argument("id")
+@click.argument("id", shell_complete=complete.dead)
 @click.option("--message", "text", metavar="TEXT", help="Change its text first; - reads standard input.")
 @file_options
 @pass_invocation
@@ -39,7 +39,7 @@ def retry(invocation: Invocation, id: str, text: str | None, file: Path | None, 
 
 
 @click.command(cls=Command)
-@click.argument("id")
+@click.argument("id", shell_complete=complete.held)
 @file_options
 @pass_invocation
 def release(invocation: Invocation, id: str, file: Path | None, queue: str | None) -> None:
@@ -56,7 +56,7 @@ def release(invocation: Invocation, id: str, file: Path | None, queue: str | Non
 
 
 @click.command(cls=Command)
-@click.argument("id")
+@click.argument("id", shell_complete=complete.stuck)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @file_options
 @pass_invocation
@@ -74,23 +74,3 @@ def drop(invocation: Invocation, id: str, yes: bool, file: Path | None, queue: s
     else:
         out.line(f"{one_line(id)} dropped.")
     return exits.OK
-
-
-@click.command(cls=Command)
-@click.argument("id")
-@file_options
-@pass_invocation
-def cancel(invocation: Invocation, id: str, file: Path | None, queue: str | None) -> None:
-    """Keep a pending or held message from ever beginning.
-
-    Whoever stands behind it in its lane moves up. One that runs at this moment is refused; a dead one is dropped.
-    """
-    refuse_queue_alone(file, queue)
-    if file is not None:
-        jobs.cancel(invocation, file, queue, id)
-        return
-    result, out = invocation.door.ask("cancel", id=id), invocation.out
-    if out.json:
-        out.value(result)
-    else:
-        out.line(f"{one_line(id)} is {one_line(result['status'])}.")

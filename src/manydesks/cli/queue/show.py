@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from manydesks.cli import complete
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
 from manydesks.cli.output import Output
@@ -21,7 +22,7 @@ from manydesks.domain.reading import size
 
 
 @click.command(cls=Command)
-@click.argument("message")
+@click.argument("message", shell_complete=complete.messages)
 @file_options
 @pass_invocation
 def show(invocation: Invocation, message: str, file: Path | None, queue: str | None) -> None:
@@ -60,6 +61,10 @@ def _lines(found: dict[str, Any], out: Output) -> Iterator[tuple[str, str]]:
     yield "stored", moment(found["createdAt"])
     if found["holdReason"]:
         yield "held for", one_line(found["holdReason"])
+    if (wait := found.get("wait")) is not None:
+        parts = (f"{one_line(part['messageId'])} to {one_line(part['agent'] or '-')}" for part in wait["parts"])
+        until = "" if wait["until"] is None else f", until {moment(wait['until'])}"
+        yield "after", f"{', '.join(parts)} ({wait['status'].replace('_', ' ')}{until})"
     if found["lastError"]:
         yield "error", one_line(found["lastError"])
     for file in found.get("files") or ():

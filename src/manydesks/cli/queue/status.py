@@ -33,8 +33,10 @@ def status(invocation: Invocation, agent: str | None, file: Path | None, queue: 
     refuse_unknown(invocation, agent, [n for n in counts.values() if n])
     paused = [row["id"] for row in invocation.reader.agents() if row["paused"] and agent in (None, row["id"])]
     if out.json:
-        out.value({**counts, "paused": paused})
+        out.value({**counts, "paused": paused, "officePaused": invocation.reader.office_paused()})
         return
     out.table((Column("state"), Column("messages", right=True)), counts.items())
+    if invocation.reader.office_paused():
+        out.line("The office is paused: nothing begins until `manydesks queue resume --all`.")
     if paused:
         out.line(f"paused: {', '.join(map(one_line, paused))}")

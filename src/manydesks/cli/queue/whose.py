@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from manydesks.cli import complete
 from manydesks.cli.invocation import Invocation
 from manydesks.domain.errors import UnknownAgent
 
-agent_option = click.option("--agent", metavar="AGENT", help="Only those of one agent.")
+agent_option = click.option("--agent", metavar="AGENT", shell_complete=complete.agents, help="Only those of one agent.")
 
 
 def refuse_unknown(invocation: Invocation, agent: str | None, found: Sequence[Any]) -> None:

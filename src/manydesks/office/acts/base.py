@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from manydesks.domain.errors import BadInput
+from manydesks.office.hooks.roster import Hooks
 from manydesks.office.inforce import InForce
 from manydesks.settings.home import Home
 from manydesks.store.store import Store
@@ -21,6 +22,12 @@ class Means:
     store: Store
     home: Home
     in_force: InForce
+    #: the owner's plugins; None: none are asked
+    hooks: Hooks | None = None
+    #: the host's: ends runs, each by its session and fence; None: a lone command acts, and nothing runs
+    stop_runs: Callable[[Sequence[tuple[str, int]]], None] | None = None
+    #: the host's: ends the runners that sit without work at these sessions' desks; None: as above
+    dismiss: Callable[[Sequence[str]], Awaitable[None]] | None = None
 
 
 class Acts(Protocol):

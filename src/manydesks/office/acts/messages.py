@@ -11,6 +11,7 @@ from manydesks.domain.errors import BadInput
 from manydesks.domain.ids import new_id
 from manydesks.office.acts.base import Act, Means, strings, strings_if_given
 from manydesks.office.files import kept_files
+from manydesks.store.accept import check
 
 
 class MessageActs:
@@ -18,6 +19,8 @@ class MessageActs:
         self._store = means.store
         self._home = means.home
         self._in_force = means.in_force
+        self._stop_runs = means.stop_runs
+        self._hooks = means.hooks
 
     def acts(self) -> Mapping[str, Act]:
         return {
@@ -44,21 +47,27 @@ class MessageActs:
         if type(priority) is not int:
             raise BadInput("A priority is a whole number from -100 to 100.")
         settings = self._in_force.settings
+        incoming = Incoming(
+            source="console",
+            key=message_id or new_id("console"),
+            text=text,
+            channel="console",
+            platform_id="terminal",
+            sender=sender,
+            to=to,
+            priority=priority,
+            files=kept_files(files or [], self._home),
+            commands=True,
+        )
+        if self._hooks is not None:
+            # what is refused anyway is not shown to strangers
+            check(incoming, settings.limits.message_bytes)
+            incoming = await self._hooks.incoming(incoming)
         accepted = await self._store.accept(
-            Incoming(
-                source="console",
-                key=message_id or new_id("console"),
-                text=text,
-                channel="console",
-                platform_id="terminal",
-                sender=sender,
-                to=to,
-                priority=priority,
-                files=kept_files(files or [], self._home),
-                commands=True,
-            ),
+            incoming,
             default_agent=settings.office.default_agent,
             message_bytes=settings.limits.message_bytes,
+            wait_ms=settings.limits.wait_seconds * 1000,
         )
         said = asdict(accepted)
         return {
@@ -76,15 +85,26 @@ class MessageActs:
 
     async def release(self, *, id: str) -> dict[str, Any]:
         strings(id=id)
-        await self._store.release_held(id)
-        return {"messageId": id, "status": "pending"}
+        return {"messageId": id, "status": await self._store.release_held(id)}
 
     async def drop(self, *, id: str) -> dict[str, Any]:
         strings(id=id)
         await self._store.drop(id)
         return {"messageId": id, "status": "cancelled"}
 
-    async def cancel(self, *, id: str) -> dict[str, Any]:
-        strings(id=id)
-        await self._store.cancel(id)
-        return {"messageId": id, "status": "cancelled"}
+    async def cancel(
+        self, *, id: str | None = None, agent: str | None = None, everything: bool = False
+    ) -> dict[str, Any]:
+        """What has this id, or everything of an agent or of all, shall not go on. `more`: ask again for the rest.
+
+        `id` is that of a message, a run, a session or a trace. Runs are told to end when this returns, and end by and
+        by; what they say meanwhile does not count for what was cancelled.
+        """
+        strings_if_given(id=id, agent=agent)
+        if sum((id is not None, agent is not None, everything is True)) != 1:
+            raise BadInput("Say what to cancel: one id, one agent, or everything.")
+        host = self._stop_runs is not None
+        done = await (self._store.cancel(id, host=host) if id is not None else self._store.cancel_all(agent, host=host))
+        if self._stop_runs is not None:
+            self._stop_runs(done.runs)
+        return {"cancelled": done.messages, "stopped": len(done.runs), "left": done.left, "more": done.more}

@@ -20,7 +20,7 @@ class UpkeepActs:
         self._in_force = means.in_force
 
     def acts(self) -> Mapping[str, Act]:
-        return {"prune": self.prune, "mark_archived": self.mark_archived}
+        return {"prune": self.prune, "mark_archived": self.mark_archived, "backup_made": self.backup_made}
 
     async def prune(self) -> dict[str, Any]:
         """What retention would do by and by, as much as an answer may take; `more`: ask again."""
@@ -31,3 +31,12 @@ class UpkeepActs:
         if type(seq) is not int or not 0 <= seq < 2**63:
             raise BadInput("An archived mark is a whole number from 0 that fits into 64 bits.")
         return {"seq": await self._store.mark_archived(seq)}
+
+    async def backup_made(self, *, seq: int, bytes: int, secrets: bool, lake: bool, left_out: int) -> dict[str, Any]:
+        """A command has made one: the ledger shall say so."""
+        if not all(type(number) is int and 0 <= number < 2**63 for number in (seq, bytes, left_out)):
+            raise BadInput("A backup has whole numbers of events, bytes and files.")
+        if any(type(given) is not bool for given in (secrets, lake)):
+            raise BadInput("A backup has the keys and the lake, or has them not.")
+        await self._store.note("backup_made", seq=seq, bytes=bytes, secrets=secrets, lake=lake, left_out=left_out)
+        return {"seq": seq}

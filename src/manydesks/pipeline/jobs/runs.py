@@ -3,12 +3,16 @@ make work for the next one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow.parquet as pq
+import pyspark
 
 from manydesks.domain.clock import Clock
+from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.schemas import PIPELINE_RUNS
 from manydesks.pipeline.tables import append_row, exists, files
@@ -22,36 +26,53 @@ def latest(lake: Path) -> dict[str, Any] | None:
     return max(rows, key=lambda row: row["ended_at"], default=None)
 
 
-def record(
-    held: HeldLake,
-    clock: Clock,
-    *,
-    job: str,
-    started_at: int,
-    seconds: float,
-    spark_version: str,
-    from_seq: int,
-    to_seq: int,
-    rows: int,
-    bodies: int,
-    failure: str | None = None,
-) -> None:
-    """Adds one run. A run that was killed leaves no row: nobody was there to write it."""
-    append_row(
-        held,
-        PIPELINE_RUNS,
-        {
-            "job": job,
-            "started_at": started_at,
-            "ended_at": clock.now(),
-            "seconds": seconds,
-            "ok": failure is None,
-            "reason": failure,
-            "from_seq": from_seq,
-            "to_seq": to_seq,
-            "rows": rows,
-            "bodies": bodies,
-            "spark_version": spark_version,
-        },
-        clock,
-    )
+class Done(Protocol):
+    """What a job has done, as far as it has come."""
+
+    @property
+    def from_seq(self) -> int: ...
+    @property
+    def to_seq(self) -> int: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def bodies(self) -> int: ...
+
+
+@contextmanager
+def recorded(held: HeldLake, clock: Clock, job: str) -> Iterator[Callable[[Done], None]]:
+    """Adds a row about the job when it ends, well or not; it is told what was done.
+
+    A job that was killed leaves no row: nobody was there to write it.
+    """
+    started_at, started = clock.now(), clock.monotonic()
+    done: list[Done] = []
+
+    def write(failure: str | None) -> None:
+        last = done[-1] if done else None
+        append_row(
+            held,
+            PIPELINE_RUNS,
+            {
+                "job": job,
+                "started_at": started_at,
+                "ended_at": clock.now(),
+                "seconds": (clock.monotonic() - started) / 1000,
+                "ok": failure is None,
+                "reason": failure,
+                "from_seq": last and last.from_seq,
+                "to_seq": last and last.to_seq,
+                "rows": last and last.rows,
+                "bodies": last and last.bodies,
+                "spark_version": pyspark.__version__,
+            },
+            clock,
+        )
+
+    try:
+        yield done.append
+    except PipelineError as error:
+        with suppress(OSError):  # a disk that takes no rows takes no row about it either
+            write(str(error))
+        raise
+    write(None)

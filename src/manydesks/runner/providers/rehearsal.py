@@ -15,7 +15,8 @@
 Lines are obeyed from the top. A known word with wrong arguments fails for good and says what is allowed; a line with an
 unknown word is text. Messages of a batch are taken one by one, each with its own answer; the first that fails ends it.
 
-With the option `recording` it plays a recorded run back instead (`runner/playback.py`).
+With the option `script` it obeys what a file says to such a message (`runner/cues.py`), with `recording` it plays a
+recorded run back instead (`runner/playback.py`).
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import NoReturn
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn
 
 from manydesks.domain.errors import BadInput, RunnerCrashed
 from manydesks.domain.ids import is_name
 from manydesks.domain.mail import Failure, Inbound
+from manydesks.runner.cues import SCRIPT, Cue, load_cues, played, script_of
 from manydesks.runner.playback import RECORDING, Playback, recording_of
 from manydesks.runner.providers.base import (
     Answer,
@@ -65,10 +68,16 @@ _TAG = re.compile(r"(?<!\\)((?:\\\\)*)(\[[@#])")
 
 
 class Rehearsal:
-    """A `Provider` without a model; `sleep` is how it lets time pass."""
+    """A `Provider` without a model; `sleep` is how it lets time pass, `cues` reads its script."""
 
-    def __init__(self, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        *,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        cues: Callable[[], Sequence[Cue]] | None = None,
+    ) -> None:
         self._sleep = sleep
+        self._cues = cues
 
     async def turn(self, batch: Turn) -> AsyncIterator[Step]:
         for message in batch.messages:
@@ -86,7 +95,13 @@ class Rehearsal:
     async def _answer(self, batch: Turn, message: Inbound) -> AsyncIterator[Step]:
         said: list[str] = []
         results: list[str] = []
-        for number, line in enumerate(text_of(message).split("\n")):
+        try:
+            # read each time: whoever writes a script changes it and tries again
+            cues = await asyncio.to_thread(self._cues) if self._cues is not None else ()
+        except BadInput as error:
+            yield Failed(failure="permanent", reason=str(error), message=message.id)
+            return
+        for number, line in enumerate(played(cues, text_of(message)).split("\n")):
             word, rest = _directive(line)
             try:
                 match word:
@@ -214,15 +229,27 @@ def _malformed(word: str, rest: str) -> NoReturn:
 
 
 def _load(station: Station) -> Provider:
-    recording = recording_of(station.options)
-    return Rehearsal() if recording is None else Playback(station.workspace, recording)
+    recording, script = recording_of(station.options), script_of(station.options)
+    if recording is not None:
+        return Playback(station.workspace, recording)
+    return Rehearsal(cues=None if script is None else partial(load_cues, station.workspace, script))
+
+
+def _read(options: Mapping[str, Any]) -> object:
+    recording, script = recording_of(options), script_of(options)
+    if recording is not None and script is not None:
+        raise BadInput(reason=f"an agent has one of the options '{RECORDING}' and '{SCRIPT}', not both.")
+    return options
 
 
 PROVIDER = Descriptor(
     name="rehearsal",
     in_process=True,
     load=_load,
-    options={RECORDING: "a recorded run that is played back, a file in the workspace; `manydesks run export` makes it"},
-    read=recording_of,
+    options={
+        RECORDING: "a recorded run that is played back, a file in the workspace; `manydesks run export` makes it",
+        SCRIPT: "what to do on which words, a file in the workspace",
+    },
+    read=_read,
     summary="Deterministic and offline: obeys `!` lines, echoes the rest.",
 )

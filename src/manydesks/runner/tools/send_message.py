@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from manydesks.domain.ids import new_id
+from manydesks.runner.sending import with_files
 from manydesks.runner.tools.base import Call, Outcome, Tool
 
 #: a message is read by people; more than this belongs into a file
@@ -12,7 +14,10 @@ MAX_TEXT = 100_000
 
 
 async def run(call: Call, arguments: Mapping[str, Any]) -> Outcome:
-    number = await call.send("chat", {"text": arguments["text"], "files": []})
+    id = new_id("out")
+    text, files = await with_files(arguments["text"], call.means, id)
+    content = {"text": text, "files": files}
+    number = await (call.send("chat", content, id=id) if files else call.send("chat", content))
     return Outcome(ok=True, result={"sent": True, "messageId": number})
 
 

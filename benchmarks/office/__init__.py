@@ -1,0 +1,1 @@
+"""What the office costs as a whole, measured at the real host."""

@@ -1,0 +1,26 @@
+"""Intake: what comes in through a channel is shown to the owner's plugins, routed, and stored once."""
+
+from __future__ import annotations
+
+from manydesks.domain.envelope import Accepted, Incoming
+from manydesks.office.acts.base import Means
+from manydesks.store.accept import check
+
+
+class Intake:
+    def __init__(self, means: Means) -> None:
+        self._means = means
+
+    async def hand_in(self, incoming: Incoming) -> Accepted:
+        """Raises `BadInput` (and `Duplicate` below it), and then nothing has changed."""
+        settings = self._means.in_force.settings
+        if self._means.hooks is not None:
+            # what is refused anyway is not shown to strangers
+            check(incoming, settings.limits.message_bytes)
+            incoming = await self._means.hooks.incoming(incoming)
+        return await self._means.store.accept(
+            incoming,
+            default_agent=settings.office.default_agent,
+            message_bytes=settings.limits.message_bytes,
+            wait_ms=settings.limits.wait_seconds * 1000,
+        )

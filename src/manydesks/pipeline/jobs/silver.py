@@ -1,0 +1,184 @@
+"""Silver from bronze: each table takes the events above its own mark, and replaces the days of the traces they touch.
+
+A table's mark moves with its rows, so a run that was killed is taken up table by table. `rebuild` makes all days anew;
+the result is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from manydesks.domain.clock import Clock
+from manydesks.pipeline import tables
+from manydesks.pipeline.bronze import BODIES, EVENTS
+from manydesks.pipeline.columns import DAY, TableSpec
+from manydesks.pipeline.jobs.step import Progress, Step
+from manydesks.pipeline.lock import HeldLake
+from manydesks.pipeline.silver import (
+    HANDOFFS,
+    MESSAGES,
+    QUARANTINED_SPANS,
+    RESPONSES,
+    RUNS,
+    SILVER,
+    SPANS,
+    TRACES,
+    TRANSCRIPTS,
+    USAGE,
+)
+from manydesks.pipeline.tables import Mark, Range
+from manydesks.pipeline.transforms import handoffs, messages, responses, runs, spans, traces, transcripts
+from manydesks.pipeline.transforms.fold import merged
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Transform = Callable[["DataFrame"], "DataFrame"]
+
+
+def _as_it_is(rows: DataFrame) -> DataFrame:
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Making:
+    """How one table is made of events."""
+
+    spec: TableSpec
+    of_events: Transform
+    #: makes the columns that no fold gives
+    finished: Transform = _as_it_is
+
+
+#: tables whose rows need nothing but their own events
+FOLDED = (
+    Making(spec=MESSAGES, of_events=messages.of_events),
+    Making(spec=RUNS, of_events=runs.of_events),
+    Making(spec=RESPONSES, of_events=responses.of_events, finished=responses.finished),
+    Making(spec=HANDOFFS, of_events=handoffs.of_events, finished=handoffs.finished),
+    Making(spec=USAGE, of_events=runs.usage_of_events),
+)
+
+
+class Silver:
+    """One refresh under the lake's lock, up to where bronze reaches."""
+
+    def __init__(
+        self, held: HeldLake, spark: SparkSession, progress: Progress, clock: Clock, *, rebuild: bool = False
+    ) -> None:
+        self._held, self._spark, self._progress, self._clock = held, spark, progress, clock
+        self._lake = held.folder
+        self._rebuild = rebuild
+        self._upto = tables.covered(self._lake, EVENTS, EVENTS.name)
+        self.steps: list[Step] = []
+
+    def refresh(self) -> None:
+        """Running it twice changes nothing; killing it anywhere loses and repeats nothing."""
+        for spec in SILVER:
+            tables.ensure(self._held, spec)
+        self._step(TRACES, self._traces)
+        for making in FOLDED:
+            self._step(making.spec, lambda making=making: self._fold(making))  # type: ignore[misc]
+        self._step(SPANS, self._spans, also=QUARANTINED_SPANS)
+        self._step(TRANSCRIPTS, self._transcripts)
+
+    def _step(self, spec: TableSpec, work: Callable[[], int], *, also: TableSpec | None = None) -> None:
+        begun = self._clock.monotonic()
+        self._progress(spec.name, 0, 1)
+        wanted = [spec] if also is None else [spec, also]
+        behind = any(self._from(one) < self._upto for one in wanted)
+        rows = work() if behind or (self._rebuild and self._upto) else 0
+        self._progress(spec.name, 1, 1)
+        self.steps.append(Step(name=spec.name, rows=rows, seconds=(self._clock.monotonic() - begun) / 1000))
+
+    def _from(self, spec: TableSpec) -> int:
+        return 0 if self._rebuild else tables.covered(self._lake, spec, spec.name)
+
+    def _mark(self, spec: TableSpec) -> Mark:
+        return Mark(app=spec.name, version=self._upto)
+
+    def _events(self, after: int) -> DataFrame:
+        window = Range(column="seq", least=after + 1, most=self._upto)
+        found = tables.read(self._spark, self._lake, EVENTS, window)
+        return found.where((F.col("seq") > after) & (F.col("seq") <= self._upto))
+
+    def _traces(self) -> int:
+        after = self._from(TRACES)
+        delta = merged(TRACES, traces.of_events(self._events(after)))
+        if after == 0:
+            return self._write(TRACES, traces.finished(delta), None)
+        delta = delta.cache()
+        try:
+            known = tables.read(self._spark, self._lake, TRACES).select("trace", DAY)
+            old_days = known.join(F.broadcast(delta.select("trace")), "trace", "left_semi").select(DAY)
+            days = _days(traces.finished(delta).select(DAY).union(old_days))
+            old = tables.read(self._spark, self._lake, TRACES, days=days).drop(DAY)
+            rows = traces.finished(merged(TRACES, delta.unionByName(old)))
+            return self._write(TRACES, rows, days)
+        finally:
+            delta.unpersist()
+
+    def _fold(self, making: Making) -> int:
+        spec = making.spec
+        after = self._from(spec)
+        touched = self._touched(after)
+        delta = making.of_events(self._events(after)).join(F.broadcast(touched), "trace")
+        if after == 0:
+            return self._write(spec, making.finished(merged(spec, delta)), None)
+        days = _days(touched)
+        kept = delta.columns
+        old = tables.read(self._spark, self._lake, spec, days=days).select(*kept)
+        return self._write(spec, making.finished(merged(spec, delta.unionByName(old))), days)
+
+    def _spans(self) -> int:
+        after = min(self._from(SPANS), self._from(QUARANTINED_SPANS))
+        touched = self._touched(after)
+        # whatever is done with spans is done trace by trace
+        delta = spans.of_events(self._events(after)).join(F.broadcast(touched), "trace")
+        days = None
+        if after:
+            days = _days(touched)
+            for spec in (SPANS, QUARANTINED_SPANS):
+                delta = delta.unionByName(tables.read(self._spark, self._lake, spec, days=days).select(*delta.columns))
+        known = merged(SPANS, delta.repartition("trace")).persist()
+        try:
+            good, bad = spans.finished(known)
+            # first: seeing an event twice changes no span, missing one would
+            self._write(QUARANTINED_SPANS, bad, days)
+            return self._write(SPANS, good, days)
+        finally:
+            known.unpersist()
+
+    def _transcripts(self) -> int:
+        after = self._from(TRANSCRIPTS)
+        touched = self._touched(after)
+        delta = transcripts.of_events(self._events(after)).join(F.broadcast(touched), "trace")
+        least, most = delta.select(F.min("body"), F.max("body")).first() or (None, None)
+        named = (Range(column="id", least=least, most=most),) if least is not None else ()
+        bodies = tables.read(self._spark, self._lake, BODIES, *named)
+        rows = transcripts.finished(delta, bodies)
+        if after == 0:
+            return self._write(TRANSCRIPTS, rows, None)
+        days = _days(touched)
+        old = tables.read(self._spark, self._lake, TRANSCRIPTS, days=days)
+        return self._write(TRANSCRIPTS, rows.select(*old.columns).unionByName(old), days)
+
+    def _touched(self, after: int) -> DataFrame:
+        """The traces with events above a mark, and their days."""
+        window = Range(column="last_seq", least=after + 1, most=self._upto)
+        found = tables.read(self._spark, self._lake, TRACES, window).where(F.col("last_seq") > after)
+        return found.select("trace", DAY)
+
+    def _write(self, spec: TableSpec, rows: DataFrame, days: set[str] | None) -> int:
+        if days is not None and not days:
+            tables.advance(self._held, spec, self._mark(spec), self._clock)
+            return 0
+        return tables.replace_days(self._held, spec, rows, days, self._mark(spec), self._clock)
+
+
+def _days(rows: DataFrame) -> set[str]:
+    return {row[0] for row in rows.select(DAY).distinct().collect()}

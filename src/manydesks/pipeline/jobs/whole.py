@@ -1,0 +1,64 @@
+"""The whole run: bronze takes what is new of the ledger, then silver what is new of bronze.
+
+Each table goes on from where it stands, so the first run, the tenth and the one after a crash are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from manydesks.domain.clock import Clock, SystemClock
+from manydesks.pipeline.disk import disk_refusals
+from manydesks.pipeline.jobs.archive import Archive, check_archive
+from manydesks.pipeline.jobs.runs import recorded
+from manydesks.pipeline.jobs.silver import Silver
+from manydesks.pipeline.jobs.step import Progress, Step
+from manydesks.pipeline.lock import hold
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunReport:
+    """What a run did. The lake covers every event up to `to_seq`, in every layer."""
+
+    #: bronze covered this before the run
+    from_seq: int
+    #: it covers this now; the caller moves the store's archived mark here
+    to_seq: int
+    #: events added
+    rows: int
+    #: texts added
+    bodies: int
+    #: what each table took, in the order of the work
+    steps: tuple[Step, ...]
+
+
+def run(
+    db: Path, lake: Path, spark: SparkSession, progress: Progress, clock: Clock | None = None, *, rebuild: bool = False
+) -> RunReport:
+    """Brings the whole lake up to where the store ends at the start of this run; raises as `archive` does.
+
+    `rebuild`: silver is made anew from all of bronze.
+    """
+    clock = clock or SystemClock()
+    check_archive(db, spark)
+    with hold(lake) as held, disk_refusals(lake), recorded(held, clock, "rebuild" if rebuild else "run") as note:
+        bronze = Archive(db, held, spark, progress, clock)
+        try:
+            bronze.go()
+        finally:
+            note(bronze.report())
+        silver = Silver(held, spark, progress, clock, rebuild=rebuild)
+        silver.refresh()
+    done = bronze.report()
+    return RunReport(
+        from_seq=done.from_seq,
+        to_seq=done.to_seq,
+        rows=done.rows,
+        bodies=done.bodies,
+        steps=(*done.steps, *silver.steps),
+    )

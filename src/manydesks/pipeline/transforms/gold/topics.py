@@ -1,0 +1,90 @@
+"""`terms_daily` and `topics_daily`: what agents were told of, and what of it is unusual.
+
+A term is a word of at least three letters, in lower case, that is no stop word; or two such words side by side in one
+part of a sentence. What has a digit or one of `_ @ / \\` in it is a number, a name or an address, and is left out
+whole, as is everything that is not letters. Counted are messages of people and of other agents, not the agent's own
+answers and not what the office says. A text that was erased is NULL in silver, and so leaves nothing here.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from manydesks.pipeline.transforms.gold.days import dated
+from manydesks.pipeline.transforms.gold.stopwords import STOP_WORDS
+
+#: how many days before are held against a day
+PAST = 28
+#: of an agent and day
+MOST = 50
+LEAST_LETTERS, MOST_LETTERS = 3, 40
+
+#: a piece of text with a digit and the like in it, looked for only where a piece begins; and what parts a sentence
+BREAKS = r"(?<!\S)[^\s\p{N}_@/\\]*+[\p{N}_@/\\]\S*|[.,;:!?()\[\]{}\"\n\r]+"
+#: stands where something was left out; no letter, so nothing is side by side across it
+GAP = "0"
+BETWEEN = r"[^\p{L}\p{M}0]+"
+
+
+def terms_of_silver(transcripts: DataFrame) -> DataFrame:
+    """`terms_daily` of the days of these messages."""
+    said = dated(transcripts, "at").where(
+        (F.col("role") == "user") & F.col("agent").isNotNull() & F.col("text").isNotNull()
+    )
+    # step by step, so that nothing is worked out twice
+    tokens = F.split(F.regexp_replace(F.lower("text"), BREAKS, f" {GAP} "), BETWEEN)
+    kept = F.transform("tokens", lambda token: F.when(_is_word(token), token))
+    pairs = F.zip_with("kept", F.slice("kept", F.lit(2), F.size("kept")), _side_by_side)
+    terms = (
+        said.select("day", "agent", tokens.alias("tokens"))
+        .select("day", "agent", kept.alias("kept"))
+        .select("day", "agent", F.array_sort(F.array_compact(F.concat("kept", pairs))).alias("terms"))
+    )
+    # sorted, the same ones lie together: the first of each counts its message
+    flagged = terms.select(
+        "day",
+        "agent",
+        F.explode(
+            F.transform(
+                "terms",
+                lambda term, at: F.struct(
+                    term.alias("term"),
+                    ((at == 0) | (F.get(F.col("terms"), at - 1) != term)).cast("long").alias("first"),
+                ),
+            )
+        ).alias("found"),
+    )
+    counted = flagged.groupBy("day", "agent", F.col("found.term").alias("term")).agg(
+        F.sum("found.first").alias("messages"), F.count(F.lit(1)).alias("count")
+    )
+    words = F.when(F.instr("term", " ") > 0, F.lit(2)).otherwise(F.lit(1)).cast("long")
+    return counted.select("day", "agent", "term", words.alias("words"), "messages", "count")
+
+
+def topics_of_terms(terms: DataFrame, agents: DataFrame) -> DataFrame:
+    """`topics_daily`; right for days whose past is in `terms`, too. `agents`: each with its `first_day`."""
+    day = F.unix_date(F.to_date("day")).cast("long")
+    numbered = terms.withColumn("number", day)
+    past = Window.partitionBy("agent", "term").orderBy("number").rangeBetween(-PAST, -1)
+    began = F.unix_date(F.to_date("first_day")).cast("long")
+    days = F.least(F.col("number") - F.col("began"), F.lit(PAST))
+    before = F.coalesce(F.sum("count").over(past), F.lit(0))
+    known = numbered.withColumn("before", before).join(
+        F.broadcast(agents.select("agent", began.alias("began"))), "agent"
+    )
+    expected = F.when(days > 0, F.col("before") / days).otherwise(F.lit(0.0))
+    scored = known.withColumn("expected", F.round(expected, 4))
+    burst = F.round((F.col("count") - F.col("expected")) / F.sqrt(F.col("expected") + 1), 4)
+    ranked = scored.withColumn("burst", burst).withColumn(
+        "rank", F.row_number().over(Window.partitionBy("day", "agent").orderBy(F.col("burst").desc(), "term"))
+    )
+    return ranked.where(F.col("rank") <= MOST).drop("rank", "number", "before", "began")
+
+
+def _is_word(token: Column) -> Column:
+    return F.length(token).between(LEAST_LETTERS, MOST_LETTERS) & ~token.isin(sorted(STOP_WORDS))
+
+
+def _side_by_side(one: Column, other: Column) -> Column:
+    return F.concat(one, F.lit(" "), other)

@@ -1,0 +1,59 @@
+"""`responses`: each response in its latest state."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from manydesks.pipeline.silver import RESPONSES
+from manydesks.pipeline.transforms.fold import partial
+from manydesks.pipeline.transforms.ledger import events_of, when
+
+#: which state an event leaves the response in
+STATES = {
+    "response_ready": "pending",
+    "response_delivered": "acked",
+    "response_retried": "pending",
+    "response_unsure": "unsure",
+    "response_dead": "dead",
+    "response_withdrawn": "withdrawn",
+    "response_expired": "expired",
+    "response_held": "held",
+    "response_released": "pending",
+}
+READY = "response_ready"
+FAILS = "response_retried response_unsure response_dead response_expired response_held"
+
+
+def of_events(events: DataFrame) -> DataFrame:
+    fields = "response channel part operation bytes files attempt receipt reason"
+    found = events_of(events, " ".join(STATES), fields).where(F.col("d_response").isNotNull())
+    state = F.create_map(*(F.lit(word) for pair in STATES.items() for word in pair))[F.col("kind")]
+    return partial(
+        RESPONSES,
+        found,
+        response=F.col("d_response"),
+        trace=F.col("trace"),
+        message=F.col("message"),
+        run=when(READY, "run"),
+        agent=F.col("agent"),
+        channel=when(READY, "d_channel"),
+        part=when(READY, "d_part"),
+        operation=when(READY, "d_operation"),
+        bytes=when(READY, "d_bytes"),
+        files=when(READY, F.coalesce("d_files", F.lit(0))),
+        body=when(READY, "body"),
+        created_at=when(READY, "at"),
+        status=state,
+        status_at=F.col("at"),
+        status_seq=F.col("seq"),
+        attempts=F.col("d_attempt"),
+        delivered_at=when("response_delivered", "at"),
+        receipt=when("response_delivered", "d_receipt"),
+        last_error=when(FAILS, "d_reason"),
+        error_seq=when(FAILS, "seq"),
+    )
+
+
+def finished(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("delivery_ms", F.greatest(F.col("delivered_at") - F.col("created_at"), F.lit(0)))

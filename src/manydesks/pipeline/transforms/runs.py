@@ -1,0 +1,62 @@
+"""`runs` and `usage`: what agents did, and what it took."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from manydesks.pipeline.silver import RUNS, USAGE
+from manydesks.pipeline.transforms.fold import partial
+from manydesks.pipeline.transforms.ledger import events_of, micro, one, when
+
+START, DONE, USED = "chain_step_start", "chain_step_done", "run_usage"
+FIELDS = "provider model attempt outcome reason duration_ms input output cache_read cache_write cost_usd ok"
+
+
+def of_events(events: DataFrame) -> DataFrame:
+    # all of them tell of the trace of the run's first message
+    found = events_of(events, f"{START} {DONE} {USED} tool_called tool_done", FIELDS).where(F.col("run").isNotNull())
+    return partial(
+        RUNS,
+        found,
+        run=F.col("run"),
+        trace=F.col("trace"),
+        message=F.col("message"),
+        agent=F.col("agent"),
+        session=F.col("session"),
+        provider=when(START, "d_provider"),
+        model=when(START, "d_model"),
+        used_model=when(USED, "d_model"),
+        attempt=when(START, "d_attempt"),
+        started_at=when(START, "at"),
+        ended_at=when(DONE, "at"),
+        duration_ms=when(DONE, "d_duration_ms"),
+        outcome=when(DONE, "d_outcome"),
+        reason=when(DONE, "d_reason"),
+        input_tokens=when(USED, "d_input"),
+        output_tokens=when(USED, "d_output"),
+        cache_read_tokens=when(USED, "d_cache_read"),
+        cache_write_tokens=when(USED, "d_cache_write"),
+        cost_microusd=when(USED, micro("d_cost_usd")),
+        tools=one("tool_called"),
+        tools_failed=when("tool_done", F.when(~F.col("d_ok"), F.lit(1))),
+    )
+
+
+def usage_of_events(events: DataFrame) -> DataFrame:
+    found = events_of(events, f"{START} {USED}", FIELDS).where(F.col("run").isNotNull())
+    return partial(
+        USAGE,
+        found,
+        run=F.col("run"),
+        trace=F.col("trace"),
+        agent=F.col("agent"),
+        provider=when(START, "d_provider"),
+        model=when(USED, "d_model"),
+        at=when(USED, "at"),
+        input_tokens=when(USED, "d_input"),
+        output_tokens=when(USED, "d_output"),
+        cache_read_tokens=when(USED, "d_cache_read"),
+        cache_write_tokens=when(USED, "d_cache_write"),
+        cost_microusd=when(USED, micro("d_cost_usd")),
+    )

@@ -1,0 +1,46 @@
+"""`transcripts`: what was said, with its text, in the order of the ledger."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from manydesks.pipeline.silver import TRANSCRIPTS
+from manydesks.pipeline.transforms.fold import partial
+from manydesks.pipeline.transforms.ledger import events_of, when
+
+STORED, READY = "message_enqueued", "response_ready"
+
+
+def of_events(events: DataFrame) -> DataFrame:
+    found = events_of(events, f"{STORED} {READY}", "sender kind from_agent response operation")
+    found = found.where(F.col("body").isNotNull())
+    user = F.when(F.col("d_kind") == "system", F.lit("system")).otherwise(F.lit("user"))
+    says = F.when(F.col("d_operation") == "notice", F.lit("system")).otherwise(F.lit("assistant"))
+    return partial(
+        TRANSCRIPTS,
+        found,
+        seq=F.col("seq"),
+        trace=F.col("trace"),
+        at=F.col("at"),
+        agent=F.col("agent"),
+        role=F.when(F.col("kind") == STORED, user).otherwise(says),
+        sender=F.when(F.col("kind") == STORED, F.coalesce("d_from_agent", "d_sender")).otherwise(F.col("agent")),
+        message=F.col("message"),
+        run=F.col("run"),
+        response=when(READY, "d_response"),
+        operation=when(READY, "d_operation"),
+        body=F.col("body"),
+    )
+
+
+def finished(rows: DataFrame, bodies: DataFrame) -> DataFrame:
+    """With the texts of `bodies`, which has one row for each id; what was erased is gone here too."""
+    texts = bodies.select(F.col("id").alias("body_id"), F.col("text").alias("said"), F.col("erased_at"))
+    joined = rows.join(texts, F.col("body") == F.col("body_id"), "left")
+    erased = F.col("erased_at").isNotNull()
+    return (
+        joined.withColumn("erased", F.coalesce(erased, F.lit(False)))
+        .withColumn("text", F.when(~F.col("erased"), F.col("said")))
+        .drop("body_id", "said", "erased_at")
+    )

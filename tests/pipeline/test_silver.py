@@ -1,0 +1,145 @@
+"""Silver grows run by run, and is what it would be if it were made at once."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+
+from manydesks.domain.clock import SystemClock
+from manydesks.pipeline import tables
+from manydesks.pipeline.columns import TableSpec
+from manydesks.pipeline.jobs.archive import archive
+from manydesks.pipeline.jobs.silver import Silver
+from manydesks.pipeline.lock import hold
+from manydesks.pipeline.silver import MESSAGES, QUARANTINED_SPANS, SILVER, SPANS, TRACES, TRANSCRIPTS
+from manydesks.testing.history import DAY_MS, Made, Shape, history
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.pipeline.conftest import Ledger
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+
+def quiet(step: str, done: int, total: int) -> None: ...
+
+
+def bring(ledger: Ledger, lake: Path, spark: SparkSession, *, rebuild: bool = False) -> dict[str, int]:
+    """Archive and refresh; rows written, by table."""
+    archive(ledger.path, lake, spark, quiet)
+    with hold(lake) as held:
+        job = Silver(held, spark, quiet, SystemClock(), rebuild=rebuild)
+        job.refresh()
+    return {step.name: step.rows for step in job.steps}
+
+
+def rows(spark: SparkSession, lake: Path, spec: TableSpec) -> list[tuple[Any, ...]]:
+    found = tables.read(spark, lake, spec).select(*(column.name for column in spec.columns))
+    return sorted((tuple(row) for row in found.collect()), key=repr)
+
+
+def late(events: list[Made]) -> list[Made]:
+    """What a person does days later to a message of the first day that died, and to one that was answered."""
+    dead = next(event for event in events if event.kind == "message_dead")
+    done = next(event for event in events if event.kind == "message_completed")
+    at = events[-1].at + 1
+    again = replace(dead, kind="message_requeued", at=at, run=None, data={"actor": "owner", "edited": False})
+    skewed = replace(done, kind="tool_done", at=at, run="run_unknown", data={"tool": "Bash", "call": "c9", "ok": True})
+    return [again, skewed]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_table_that_grew_is_one_that_was_made_at_once(
+    ledger: Ledger, spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    events = list(history(Shape(events=900, agents=4, days=4, seed=seed)))
+    events += late(events)
+    rng = random.Random(seed)
+    cuts = sorted(rng.sample(range(1, len(events)), 3))
+    grown, at_once = tmp_path / "grown", tmp_path / "at-once"
+    for begin, end in zip([0, *cuts], [*cuts, len(events)], strict=True):
+        ledger.tell(events[begin:end])
+        bring(ledger, grown, spark)
+    bring(ledger, at_once, spark)
+    for spec in SILVER:
+        made = rows(spark, at_once, spec)
+        assert rows(spark, grown, spec) == made, spec.name
+        assert made, spec.name
+    bring(ledger, grown, spark, rebuild=True)
+    for spec in SILVER:
+        assert rows(spark, grown, spec) == rows(spark, at_once, spec), spec.name
+
+
+def test_a_second_run_writes_nothing(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
+    ledger.tell(history(Shape(events=200, agents=3, days=2)))
+    assert bring(ledger, lake, spark)["messages"] > 0
+    before = {spec.name: tables.files(lake, spec) for spec in SILVER}
+    assert set(bring(ledger, lake, spark).values()) == {0}
+    assert {spec.name: tables.files(lake, spec) for spec in SILVER} == before
+
+
+def test_days_that_nothing_happened_to_are_not_rewritten(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
+    shape = Shape(events=400, agents=3, days=3)
+    ledger.tell(history(shape))
+    bring(ledger, lake, spark)
+    before = {spec.name: set(tables.files(lake, spec)) for spec in SILVER}
+    later = Shape(events=60, agents=3, days=1, seed=9, begins=shape.begins + 5 * DAY_MS)
+    ledger.tell(history(later))
+    bring(ledger, lake, spark)
+    for spec in SILVER:
+        assert before[spec.name] <= set(tables.files(lake, spec)), spec.name
+    assert len(tables.files(lake, MESSAGES)) > len(before["messages"])
+
+
+def test_rows_of_a_trace_lie_in_its_first_day(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
+    ledger.tell(history(Shape(events=600, agents=4, days=5, seed=3)))
+    bring(ledger, lake, spark)
+    days = {trace: day for day, trace, *_ in rows(spark, lake, TRACES)}
+    for spec in SILVER:
+        at = [column.name for column in spec.columns].index("trace")
+        assert all(row[0] == days[row[at]] for row in rows(spark, lake, spec)), spec.name
+    # a file never holds two days
+    for spec in SILVER:
+        assert all(file.entry["min.day"] == file.entry["max.day"] for file in tables.snapshot(lake, spec)), spec.name
+
+
+def test_what_cannot_be_is_set_apart_and_mended_by_what_comes_late(
+    ledger: Ledger, spark: SparkSession, lake: Path
+) -> None:
+    about: dict[str, Any] = {"trace": "t1", "message": "m1", "run": "r1", "agent": "a", "session": "s"}
+    call = {"tool": "Bash", "call": "c1"}
+    ledger.tell([Made(at=2_000, kind="tool_done", **about, data={**call, "ok": True})])
+    bring(ledger, lake, spark)
+    [orphan] = rows(spark, lake, QUARANTINED_SPANS)
+    assert orphan[-1] == "it has no beginning"
+    assert rows(spark, lake, SPANS) == []
+    ledger.tell([Made(at=1_000, kind="tool_called", **about, data=call)])
+    bring(ledger, lake, spark)
+    assert rows(spark, lake, QUARANTINED_SPANS) == []
+    [span] = tables.read(spark, lake, SPANS).collect()
+    assert (span["span_id"], span["duration_ms"], span["parent_id"]) == ("tool:r1:c1", 1_000, "run:r1")
+
+
+def test_an_erased_text_is_in_no_transcript(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
+    ledger.tell(history(Shape(events=100, agents=2, days=1)))
+    ledger.execute("update bodies set text = '', erased_at = 5 where id = 1")
+    bring(ledger, lake, spark)
+    [gone] = tables.read(spark, lake, TRANSCRIPTS).where("body = 1").collect()
+    assert (gone["text"], gone["erased"]) == (None, True)
+    assert all(row["text"] for row in tables.read(spark, lake, TRANSCRIPTS).where("body <> 1").collect())
+
+
+def test_an_older_table_gets_the_columns_it_lacks(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
+    ledger.tell(history(Shape(events=100, agents=2, days=1)))
+    older = replace(MESSAGES, columns=tuple(c for c in MESSAGES.columns if c.name != "team"))
+    with hold(lake) as held:
+        tables.ensure(held, older)
+    bring(ledger, lake, spark)
+    assert "team" in tables.read(spark, lake, MESSAGES).columns
