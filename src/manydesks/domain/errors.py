@@ -35,7 +35,8 @@ ManyDesksError
 └── PipelineError
     ├── ExtraMissing
     ├── JavaMissing
-    └── LakeBusy
+    ├── LakeBusy
+    └── NoInsights           the published tables are not there, or not such as this version reads
 
 A class's docstring is its message, with the error's details filled in; it says what is allowed or what to do next.
 """
@@ -201,3 +202,7 @@ class JavaMissing(PipelineError):
 
 class LakeBusy(PipelineError):
     """Another pipeline run works on the lake {path} (process {pid}); wait for it to end."""
+
+
+class NoInsights(PipelineError):
+    """The history's figures cannot be read: {reason}; `manydesks pipeline run` makes them."""

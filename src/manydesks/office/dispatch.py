@@ -210,6 +210,7 @@ class Dispatcher:
     async def _belled(self, session: str, place: Place) -> None:
         place.belled = False
         await self._ending.take_all(session, place)
+        await self._handover.look_up(place)
 
     def _on_progress(self, session: str, text: str) -> None:
         place = self._floor.places.get(session)

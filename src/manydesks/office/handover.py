@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from manydesks.domain.envelope import Claimed, Work
 from manydesks.domain.errors import BadInput, MailboxError
+from manydesks.domain.insight import FILE
+from manydesks.insights.published import Insights
 from manydesks.mailbox.inbox import fill
+from manydesks.office import history
 from manydesks.office.ending import Ending
 from manydesks.office.floor import Floor
 from manydesks.office.judge import Judge
@@ -102,6 +106,19 @@ class Handover:
                 if answer["questionId"] in place.taker.waits:
                     place.taker.waits.discard(answer["questionId"])
                     self._floor.spawn(self._say_answer(place, place.claimed, answer))
+
+    async def look_up(self, place: Place) -> None:
+        """Figures of the past go to the tool that asked for them; nobody else waits for the reading."""
+        asked, place.taker.lookups = place.taker.lookups, []
+        if not asked or place.claimed is None:
+            return
+        floor = self._floor
+        lake = Path(floor.settings.pipeline.lake) if floor.settings.pipeline.lake else floor.home.lake
+        insights, head = Insights(lake / FILE), await floor.store.head()
+        for payload in asked:
+            found = await floor.threads.run(history.answer, insights, payload, head)
+            if (claimed := place.claimed) is not None:
+                await self._say_answer(place, claimed, found)
 
     async def _say_answer(self, place: Place, claimed: Claimed, answer: dict[str, Any]) -> None:
         try:

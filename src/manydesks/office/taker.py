@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from manydesks.domain.errors import MailboxRefused
+from manydesks.domain.insight import ACTION
 from manydesks.domain.mail import Collected
 from manydesks.mailbox.host import HostMailbox
 from manydesks.office.files import clear, receive
@@ -46,6 +48,8 @@ class Taker:
         self._hooks = hooks
         #: questions that a tool at the desk waits for, as the desk calls them
         self.waits: set[str] = set()
+        #: figures of the past that it asked for, and has not got
+        self.lookups: list[Mapping[str, Any]] = []
 
     async def take_mended(
         self, mend: Callable[[], Awaitable[None]], seen: Callable[[Collected], None] | None = None
@@ -96,6 +100,10 @@ class Taker:
         for row in found.messages:
             if row.content.get("operation") == "ask_question" and len(self.waits) < MAX_WAITS:
                 self.waits.add(str(row.content.get("questionId")))
+            elif row.kind == "system" and row.content.get("action") == ACTION:
+                payload = row.content.get("payload")
+                if isinstance(payload, dict) and len(self.lookups) < MAX_WAITS:
+                    self.lookups.append(payload)
             elif row.content.get("action") in ("question_heard", "question_left"):
                 payload = row.content.get("payload")
                 self.waits.discard(str(payload.get("questionId")) if isinstance(payload, dict) else "")

@@ -99,6 +99,11 @@ def covered(lake: Path, spec: TableSpec, app: str) -> int:
     return _open(lake, spec).transaction_version(app) or 0
 
 
+def version(lake: Path, spec: TableSpec) -> int:
+    """The number of the table's newest commit."""
+    return _open(lake, spec).version()
+
+
 def snapshot(lake: Path, spec: TableSpec, *wanted: Range, days: Collection[str] | None = None) -> list[File]:
     """The files of the newest snapshot that may hold such rows; `days`: of a table that is written by days."""
     entries = pa.table(_open(lake, spec).get_add_actions(flatten=True)).to_pylist()

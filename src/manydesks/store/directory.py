@@ -18,8 +18,20 @@ NAME_RULE = "1 to 32 lowercase letters, digits, '-' or '_', beginning and ending
 MOST_NAME = 80
 
 
+#: what was read last, by its number; one that is drawn anew with every change means the same in every store
+_read: dict[int, Directory] = {}
+
+
 def directory(tx: Transaction) -> Directory:
-    """Who can be addressed."""
+    """Who can be addressed. Every message asks, so it is read again only when somebody has changed it."""
+    ((version,),) = tx.all("select value from people_version where only = 1")
+    if (known := _read.get(version)) is None:
+        _read.clear()
+        known = _read[version] = _look(tx)
+    return known
+
+
+def _look(tx: Transaction) -> Directory:
     members: dict[str, list[str]] = {}
     for team, agent in tx.all("select team, agent from team_members order by team, agent"):
         members.setdefault(team, []).append(agent)

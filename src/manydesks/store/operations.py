@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from manydesks.domain import insight
 from manydesks.domain.attachment import Attachment, NotTaken, Taken
 from manydesks.domain.card import read_card, readable
 from manydesks.domain.mail import Outbound
@@ -140,6 +141,8 @@ def _act(
     match row.content.get("action"):
         case mates.ACTION:
             return mates.send(tx, run, message, payload, rules.limits, out_id=row.id)
+        case insight.ACTION:
+            return None  # it changes nothing; whoever takes the rows answers it, beside the store
         case "question_heard" if isinstance(question, str):
             return None if questions.heard(tx, run["session"], question) else UNKNOWN
         case "question_left" if isinstance(question, str):

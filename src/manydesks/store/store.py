@@ -103,9 +103,7 @@ class Store:
         `wait_ms`: how long a step of a chain, or a join, waits for what stands before it.
         """
         return await self._do(
-            lambda tx: accept(
-                tx, incoming, default_agent=default_agent, message_bytes=message_bytes, wait_ms=wait_ms
-            )
+            lambda tx: accept(tx, incoming, default_agent=default_agent, message_bytes=message_bytes, wait_ms=wait_ms)
         )
 
     # T2
@@ -380,6 +378,10 @@ class Store:
         """An event that no row belongs to: the host came up, a runner sat down."""
         await self._do(lambda tx: tx.event(kind, **fields))
 
+    async def head(self) -> int:
+        """The number of the last event."""
+        return await self._do(lambda tx: int((tx.one("select seq from ledger_head") or (0,))[0]))
+
     async def mark_archived(self, seq: int) -> int:
         """The lake covers the ledger up to here. Never moves back; never beyond the head."""
 
@@ -419,8 +421,7 @@ class Store:
         return await self._do(lambda tx: forget.holders(tx, pieces))
 
     async def empty_log(self) -> bool:
-        """Move everything that was committed into office.db, and cut its log to nothing. False: a reader is in the way.
-        """
+        """Move everything that was committed into office.db, and cut its log to nothing. False: a reader is in the way."""
         return await asyncio.to_thread(self._writer.outside, empty_log)
 
     async def rewrite(self) -> None:

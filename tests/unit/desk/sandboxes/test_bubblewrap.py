@@ -13,7 +13,7 @@ REFUSALS = {
     "bwrap: No permissions to create new namespace": "max_user_namespaces",
     "bwrap: Can't mount proc on /newroot/proc: Operation not permitted": "unmasked /proc",
     "bwrap: Creating new namespace failed: Operation not permitted": "in a container",
-    "bwrap: something new": 'sandbox = "none"',
+    "bwrap: something new": "--sandbox none",
 }
 
 
@@ -30,7 +30,7 @@ async def test_a_machine_without_bwrap_is_told_what_to_install(
     health = await Bubblewrap().check()
     assert not health.works
     assert "apt-get install bubblewrap" in health.advice
-    assert 'sandbox = "none"' in health.advice
+    assert "--sandbox none" in health.advice
     with pytest.raises(SandboxError, match="install the package bubblewrap"):
         await Bubblewrap().start(plan)
 

@@ -1,0 +1,56 @@
+"""Answers `query_history`: an agent asks for figures, and the host reads them from what the pipeline has published.
+
+Every agent may ask for every published table: they hold counts, times, costs and unusual words, no messages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from manydesks.domain.errors import BadInput, NoInsights
+from manydesks.domain.insight import MOST_FOR_AGENT, TABLES
+from manydesks.insights.published import Insights
+
+#: of all rows together, as JSON; a model reads every character of it
+MOST_CHARS = 60_000
+
+
+def answer(insights: Insights, payload: Mapping[str, Any], head: int) -> dict[str, Any]:
+    """What the desk is told: rows, or a sentence that its model can act on. Blocks, and raises nothing of its own.
+
+    `head`: where the ledger ends now. What the desk wrote was checked there, but nobody has to believe that.
+    """
+    about = {"questionId": payload.get("questionId"), "action": "query_history"}
+    try:
+        found = _look_up(insights, payload, head)
+    except (BadInput, NoInsights) as error:
+        return {**about, "status": "refused", "result": str(error)}
+    return {**about, "status": "answered", "result": found}
+
+
+def _look_up(insights: Insights, payload: Mapping[str, Any], head: int) -> dict[str, Any]:
+    table, limit = payload.get("table"), payload.get("limit", 30)
+    wishes = {name: payload[name] for name in ("agent", "since", "until") if payload.get(name) is not None}
+    if not isinstance(table, str) or not all(isinstance(wish, str) for wish in wishes.values()):
+        raise BadInput(f"'table' must be one of {', '.join(TABLES)}; 'agent', 'since' and 'until' are texts.")
+    if not isinstance(limit, int) or not 1 <= limit <= MOST_FOR_AGENT:
+        raise BadInput(f"'limit' must be a whole number from 1 to {MOST_FOR_AGENT}.")
+    found = insights.table(table, **wishes, limit=limit)
+    rows: list[dict[str, Any]] = []
+    left = MOST_CHARS
+    for row in found.rows:
+        named = {name: value for name, value in zip(found.columns, row, strict=True) if value is not None}
+        left -= len(json.dumps(named))
+        if left < 0:
+            break
+        rows.append(named)
+    return {
+        "table": table,
+        "rows": rows,
+        "more": found.more or len(rows) < len(found.rows),
+        "seq": found.stamp.seq,
+        "builtAt": found.stamp.built_at,
+        "behind": found.stamp.behind(head),
+    }
