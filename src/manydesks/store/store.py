@@ -421,7 +421,7 @@ class Store:
         return await self._do(lambda tx: forget.holders(tx, pieces))
 
     async def empty_log(self) -> bool:
-        """Move everything that was committed into office.db, and cut its log to nothing. False: a reader is in the way."""
+        """Move all that was committed into office.db, and cut its log to nothing. False: a reader is in the way."""
         return await asyncio.to_thread(self._writer.outside, empty_log)
 
     async def rewrite(self) -> None:
