@@ -282,6 +282,17 @@ async def test_a_cut_off_sending_follows_the_rule_of_its_channel(bench: Bench, r
     assert await bench.states() == [(ends, 1, "ConnectionResetError: the line broke")]
 
 
+async def test_a_sending_that_was_cut_off_to_the_last_is_not_called_dead(bench: Bench) -> None:
+    """Each of them may have arrived."""
+    bench.postman.then = breaks
+    await bench.write()
+    for _ in range(3):
+        await bench.deliver(cut_off="resend")
+        bench.clock.advance(10_000)
+    assert await bench.states() == [("unsure", 3, "ConnectionResetError: the line broke")]
+    assert len(bench.postman.arrived) == 3
+
+
 async def test_settings_go_before_the_channels_rule(bench: Bench) -> None:
     bench.settings = bench.settings.model_copy(update={"channels": {"post": {"cut_off": "drop"}}})
     bench.postman.does = breaks

@@ -122,7 +122,33 @@ def commands_part() -> str:
     return "\n".join(f"## {path}\n\n```text\n{text}\n```\n" for path, text in commands_of(cli, root))
 
 
-PARTS = {"settings": settings_part, "commands": commands_part}
+LAYERS = {
+    "bronze": "What the office recorded, as it recorded it.",
+    "silver": "The ledger as the things it tells of.",
+    "gold": "What people ask of the history, worked out.",
+    "pipeline_runs": "What the pipeline did.",
+}
+
+
+def lake_part() -> str:
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+    from manydesks.pipeline.schemas import TABLES
+
+    lines: list[str] = []
+    for layer, says in LAYERS.items():
+        lines += [f"## {layer}", "", says, ""]
+        for spec in (spec for spec in TABLES.values() if spec.layer == layer):
+            if spec.name != layer:
+                lines += [f"### {spec.name}", ""]
+            lines += [spec.says, "", "| column | type | meaning |", "|---|---|---|"]
+            for column in spec.columns:
+                kind = f"{column.type.simpleString()}{'' if column.nullable else ', never NULL'}"
+                lines.append(f"| `{column.name}` | {kind} | {column.says} |")
+            lines.append("")
+    return "\n".join(lines)
+
+
+PARTS = {"settings": settings_part, "commands": commands_part, "lake": lake_part}
 
 
 def renewed(text: str) -> str:

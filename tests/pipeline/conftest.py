@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,6 +106,12 @@ class Ledger:
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "office.db")
+
+
+@pytest.fixture(scope="session")
+def make_ledger() -> Callable[[Path], Ledger]:
+    """For a lake that several tests look at."""
+    return Ledger
 
 
 @pytest.fixture

@@ -13,9 +13,11 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ma
 
 from manydesks.domain.clock import SystemClock
 from manydesks.pipeline import tables
+from manydesks.pipeline.bronze import BODIES
 from manydesks.pipeline.columns import TableSpec
 from manydesks.pipeline.jobs.archive import archive
 from manydesks.pipeline.jobs.silver import Silver
+from manydesks.pipeline.jobs.whole import run
 from manydesks.pipeline.lock import hold
 from manydesks.pipeline.silver import MESSAGES, QUARANTINED_SPANS, SILVER, SPANS, TRACES, TRANSCRIPTS
 from manydesks.testing.history import DAY_MS, Made, Shape, history
@@ -143,3 +145,23 @@ def test_an_older_table_gets_the_columns_it_lacks(ledger: Ledger, spark: SparkSe
         tables.ensure(held, older)
     bring(ledger, lake, spark)
     assert "team" in tables.read(spark, lake, MESSAGES).columns
+
+
+def test_what_is_erased_later_goes_from_bodies_and_transcripts(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
+    shape = Shape(events=150, agents=2, days=2)
+    ledger.tell(history(shape))
+    run(ledger.path, lake, spark, quiet)
+    [secret] = tables.find(lake, BODIES, "id", 3)
+    ledger.execute("update bodies set text = '', erased_at = 5 where id = 3")
+    at = shape.begins + 9 * DAY_MS
+    ledger.tell([Made(at=at, kind="body_erased", data={})])
+    ledger.execute("update events set body = 3 where kind = 'body_erased'")
+    run(ledger.path, lake, spark, quiet)
+    assert tables.find(lake, BODIES, "id", 3) == [{"id": 3, "text": "", "erased_at": at}]
+    assert tables.find(lake, BODIES, "id", 4)[0]["text"]
+    said = tables.read(spark, lake, TRANSCRIPTS)
+    assert [(row["text"], row["erased"]) for row in said.where("body = 3").collect()] == [(None, True)]
+    assert secret["text"] not in {row["text"] for row in said.collect()}
+    before = {spec.name: rows(spark, lake, spec) for spec in SILVER}
+    run(ledger.path, lake, spark, quiet, rebuild=True)
+    assert {spec.name: rows(spark, lake, spec) for spec in SILVER} == before

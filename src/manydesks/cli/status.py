@@ -76,6 +76,8 @@ def status(invocation: Invocation) -> int:
         out.line(f"budget  {one_line(agent)} is paused: {one_line(reason)}")
     for cap in seen.get("caps", ()):
         out.line(f"today   {one_line(cap['agent'] or 'the office')}: {sentence(cap)}")
+    for line, why in ((host or {}).get("channels") or {}).get("down", {}).items():
+        out.line(f"channel {one_line(line)} is down: {one_line(why)}")
     for line in _settings(host):
         out.line(f"settings  {line}")
     for line in _waiting(seen["queue"], seen["waiting"]):

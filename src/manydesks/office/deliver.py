@@ -177,6 +177,8 @@ class Deliverer:
         return Delivery(dead=True, reason=failure.reason)
 
     def _cut_off(self, rule: CutOff, parcel: Parcel, reason: str) -> Delivery:
-        if rule == "resend":
-            return self._after(parcel, Failure(kind=FailureClass.TRANSIENT, reason=reason))
+        again = self._after(parcel, Failure(kind=FailureClass.TRANSIENT, reason=reason))
+        if rule == "resend" and not again.dead:
+            return again
+        # after the last attempt too nobody knows: to call it dead would be a guess
         return Delivery(dropped=True, reason=reason) if rule == "drop" else Delivery(unsure=True, reason=reason)

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from manydesks.domain.errors import BadInput, NoInsights
-from manydesks.domain.insight import MOST_FOR_AGENT, TABLES
+from manydesks.domain.insight import ACTION, MOST_FOR_AGENT, TABLES
 from manydesks.insights.published import Insights
 
 #: of all rows together, as JSON; a model reads every character of it
 MOST_CHARS = 60_000
+#: of what the desk calls its question
+MOST_NAME = 100
 
 
 def answer(insights: Insights, payload: Mapping[str, Any], head: int) -> dict[str, Any]:
@@ -22,7 +24,7 @@ def answer(insights: Insights, payload: Mapping[str, Any], head: int) -> dict[st
 
     `head`: where the ledger ends now. What the desk wrote was checked there, but nobody has to believe that.
     """
-    about = {"questionId": payload.get("questionId"), "action": "query_history"}
+    about = {"questionId": str(payload.get("questionId"))[:MOST_NAME], "action": ACTION}
     try:
         found = _look_up(insights, payload, head)
     except (BadInput, NoInsights) as error:
@@ -35,7 +37,7 @@ def _look_up(insights: Insights, payload: Mapping[str, Any], head: int) -> dict[
     wishes = {name: payload[name] for name in ("agent", "since", "until") if payload.get(name) is not None}
     if not isinstance(table, str) or not all(isinstance(wish, str) for wish in wishes.values()):
         raise BadInput(f"'table' must be one of {', '.join(TABLES)}; 'agent', 'since' and 'until' are texts.")
-    if not isinstance(limit, int) or not 1 <= limit <= MOST_FOR_AGENT:
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST_FOR_AGENT:
         raise BadInput(f"'limit' must be a whole number from 1 to {MOST_FOR_AGENT}.")
     found = insights.table(table, **wishes, limit=limit)
     rows: list[dict[str, Any]] = []

@@ -92,6 +92,7 @@ class Host:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._clerk: Clerk | None = None
         self._dispatcher: Dispatcher | None = None
+        self._board: Switchboard | None = None
         self._hooks: Hooks | None = None
         self._announce = announce
         self._screen = Screen() if announce is None else None
@@ -133,7 +134,7 @@ class Host:
             stop_runs=self._stop_runs,
             dismiss=self._dismiss,
         )
-        board = Switchboard(
+        board = self._board = Switchboard(
             store,
             self._home,
             self._settings,
@@ -294,6 +295,7 @@ class Host:
                 "started_at": self._started_at,
                 "home": str(self._home.path),
                 "desks": self._dispatcher.desks() if self._dispatcher is not None else None,
+                "channels": {"up": sorted(self._board.up), "down": dict(self._board.why)} if self._board else None,
                 "settings": {"refused": self._reload.refused, "nextStart": self._reload.waiting()},
             }
         if self._clerk is None or self._dispatcher is None:

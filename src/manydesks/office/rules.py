@@ -21,6 +21,7 @@ def rules(settings: Settings) -> Rules:
         ),
         rng=random.Random(),
         run_messages=settings.limits.run_messages,
+        deliveries=settings.delivery.max_attempts,
         wait_ms=settings.limits.wait_seconds * 1000,
         prices=prices_of(settings),
     )

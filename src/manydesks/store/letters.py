@@ -33,10 +33,10 @@ def retry(tx: OfficeTransaction, message_id: str, *, text: str | None = None, ac
     elif tx.one(FORGOTTEN, (row,)) is not None:
         raise WrongState(f"The text of the message '{message_id}' was forgotten; give it a new one: --message TEXT.")
     tx.run("update messages set retry_count = 0, last_error = null where id = ?", (row,))
-    waiting.revived(tx, message_id)
-    MESSAGES.enter(tx, row)
     tx.event("message_requeued", trace=trace, message=message_id, agent=agent, body=body, actor=actor,
              edited=text is not None)  # fmt: skip
+    waiting.revived(tx, message_id)
+    MESSAGES.enter(tx, row)
 
 
 def release(tx: OfficeTransaction, message_id: str, *, actor: str = "owner") -> str:

@@ -39,6 +39,8 @@ class Rules:
     rng: random.Random
     #: rows that one run may send; with the next it has failed
     run_messages: int = 200
+    #: attempts at one response before it is left to a person
+    deliveries: int = 5
     #: how long a step of a chain, or a join, waits for what stands before it
     wait_ms: int = WAIT_MS
     #: what tokens cost, where a provider does not say it

@@ -31,7 +31,8 @@ def release(tx: OfficeTransaction, worker: str, rules: Rules, rule_of: Mapping[s
     """End every claim of earlier incarnations; how many rows came free.
 
     Messages count an attempt (one that brings the host down must not do so for ever) and are ready at once.
-    Responses that were being sent may have arrived: their channel's rule decides.
+    Responses that were being sent may have arrived: their channel's rule decides, until the last attempt; then a
+    person does.
     """
     freed = 0
     for fence, lane in tx.all("select fence, lane from claims where worker <> ? order by fence", (worker,)):
@@ -40,10 +41,12 @@ def release(tx: OfficeTransaction, worker: str, rules: Rules, rule_of: Mapping[s
             freed += len(MESSAGES.members(tx, fence))
             died(tx, run, Failure(kind=FailureClass.TRANSIENT, reason=STOPPED), rules, at_once=True)
             continue
-        for row, _ in RESPONSES.members(tx, fence):
+        for row, retries in RESPONSES.members(tx, fence):
             freed += 1
             found = tx.one("select queue from responses where id = ?", (row,))
-            settle_parcel(tx, row, fence, _verdict(rule_of.get(found[0]) if found else None))
+            # one whose sending brings the office down must not do so for ever
+            last = retries + 1 >= rules.deliveries
+            settle_parcel(tx, row, fence, _verdict(None if last else rule_of.get(found[0]) if found else None))
         RESPONSES.end(tx, fence)
     return freed
 

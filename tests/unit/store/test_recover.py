@@ -85,6 +85,17 @@ async def test_a_sending_that_was_cut_off_is_sent_again_where_the_channel_says_s
     assert await office.store.settle(new, Delivery(receipt="r")) is True
 
 
+async def test_a_sending_that_brings_the_host_down_is_left_to_a_person_in_the_end(office: Any) -> None:
+    await sending(office)
+    for _ in range(4):
+        await office.reopen()
+        await office.store.release(office.rules, {"console": "resend"})
+        assert len(await office.store.claim_parcels(["console"], most=10)) == 1
+    await office.reopen()
+    await office.store.release(office.rules, {"console": "resend"})
+    assert [status for status, _, _ in office.responses()] == ["unsure", "pending"]
+
+
 @pytest.mark.parametrize("rule_of", [{"console": "ask"}, {}, {"telegram": "resend"}])
 async def test_otherwise_nobody_knows_and_it_says_so(office: Any, rule_of: dict[str, str]) -> None:
     old = await sending(office)

@@ -300,6 +300,15 @@ async def test_a_step_that_waits_too_long_is_dead_and_can_be_tried_again_without
     assert (await answer(office, "bob")).endswith("review\n\n@ada has not answered yet.")
 
 
+async def test_it_can_be_edited_then(office: Any) -> None:
+    _, second = await sent(office, CHAIN)
+    await office.store.pause("ada")
+    office.clock.advance(WAIT_MS)
+    await office.claim()
+    await office.store.retry(second, "decide alone")
+    assert await answer(office, "bob") == "decide alone\n\n@ada has not answered yet."
+
+
 async def test_a_join_goes_on_with_what_there_is(office: Any) -> None:
     await sent(office, JOIN)
     await answer(office, "bob", "second")

@@ -16,6 +16,7 @@ from manydesks.domain.clock import Clock
 from manydesks.pipeline import tables
 from manydesks.pipeline.bronze import BODIES, EVENTS
 from manydesks.pipeline.columns import DAY, TableSpec
+from manydesks.pipeline.jobs.erase import erased_bodies
 from manydesks.pipeline.jobs.step import Progress, Step
 from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.silver import (
@@ -161,11 +162,14 @@ class Silver:
         named = (Range(column="id", least=least, most=most),) if least is not None else ()
         bodies = tables.read(self._spark, self._lake, BODIES, *named)
         rows = transcripts.finished(delta, bodies)
+        gone = erased_bodies(self._spark, self._lake, after, self._upto)
         if after == 0:
-            return self._write(TRANSCRIPTS, rows, None)
-        days = _days(touched)
+            return self._write(TRANSCRIPTS, transcripts.without(rows, gone), None)
+        # what was erased since may have been said on any day
+        said = tables.read(self._spark, self._lake, TRANSCRIPTS).where(F.col("body").isin(list(gone)))
+        days = _days(touched) | (_days(said) if gone else set())
         old = tables.read(self._spark, self._lake, TRANSCRIPTS, days=days)
-        return self._write(TRANSCRIPTS, rows.select(*old.columns).unionByName(old), days)
+        return self._write(TRANSCRIPTS, transcripts.without(rows.select(*old.columns).unionByName(old), gone), days)
 
     def _touched(self, after: int) -> DataFrame:
         """The traces with events above a mark, and their days."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from manydesks.domain.clock import Clock, SystemClock
 from manydesks.pipeline.disk import disk_refusals
 from manydesks.pipeline.jobs.archive import Archive, check_archive
+from manydesks.pipeline.jobs.erase import erase
 from manydesks.pipeline.jobs.runs import recorded
 from manydesks.pipeline.jobs.silver import Silver
 from manydesks.pipeline.jobs.step import Progress, Step
@@ -54,6 +55,8 @@ def run(
             note(bronze.report())
         silver = Silver(held, spark, progress, clock, rebuild=rebuild)
         silver.refresh()
+        # last: what silver was made of may be emptied only now
+        erase(held, spark, clock)
     done = bronze.report()
     return RunReport(
         from_seq=done.from_seq,

@@ -56,4 +56,6 @@ def of_events(events: DataFrame) -> DataFrame:
 
 
 def finished(rows: DataFrame) -> DataFrame:
-    return rows.withColumn("delivery_ms", F.greatest(F.col("delivered_at") - F.col("created_at"), F.lit(0)))
+    took = F.col("delivered_at") - F.col("created_at")
+    # `greatest` passes over NULL: what was not delivered took no time that is known
+    return rows.withColumn("delivery_ms", F.when(took.isNotNull(), F.greatest(took, F.lit(0))))

@@ -96,14 +96,17 @@ def finished(rows: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def _linked(rows: DataFrame) -> DataFrame:
-    """A wait's parent is what brought its message into the lane: a hold that has ended, else a hand-off."""
+    """A wait's parent is what brought its message into the lane: a hold that has ended, else a hand-off. Of the
+    attempts to deliver a response only the first knows its run."""
     same = Window.partitionBy("trace", "message")
     ended = (F.col("kind") == "hold") & F.col("end_at").isNotNull()
     hold = F.max(F.when(ended, F.col("span_id"))).over(same)
     handoff = F.max(F.when(F.col("kind") == "handoff", F.col("span_id"))).over(same)
+    response = Window.partitionBy("trace", F.substring_index("span_id", ":", 2))
     parent = (
         F.when(F.col("kind") == "queue", F.coalesce(hold, handoff))
         .when(F.col("kind") == "hold", F.coalesce("parent_id", handoff))
+        .when(F.col("kind") == "delivery", F.max("parent_id").over(response))
         .otherwise(F.col("parent_id"))
     )
     return rows.withColumn("parent_id", parent)
@@ -121,7 +124,8 @@ def _with_self(spans: DataFrame) -> DataFrame:
     """What of a span lies in none of its children: children may overlap, and reach beyond it."""
     # each span twice: for itself, and for its parent; whatever has to do with one parent is then one group
     itself = spans.withColumn("of", F.col("span_id")).withColumn("child", F.lit(False))
-    below = spans.where(F.col("parent_id").isNotNull() & F.col("end_at").isNotNull())
+    # a hold lasts while the run that ends it goes on, but is no work of it
+    below = spans.where((F.col("kind") != "hold") & F.col("parent_id").isNotNull() & F.col("end_at").isNotNull())
     below = below.withColumn("of", F.col("parent_id")).withColumn("child", F.lit(True))
     family = Window.partitionBy("trace", "of")
     start, end = (F.max(F.when(~F.col("child"), F.col(name))).over(family) for name in ("start_at", "end_at"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -44,3 +46,11 @@ def finished(rows: DataFrame, bodies: DataFrame) -> DataFrame:
         .withColumn("text", F.when(~F.col("erased"), F.col("said")))
         .drop("body_id", "said", "erased_at")
     )
+
+
+def without(rows: DataFrame, bodies: Collection[int]) -> DataFrame:
+    """The texts of these bodies are gone."""
+    if not bodies:
+        return rows
+    gone = F.col("body").isin(list(bodies))
+    return rows.withColumn("text", F.when(~gone, F.col("text"))).withColumn("erased", F.col("erased") | gone)

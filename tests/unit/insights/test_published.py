@@ -1,0 +1,68 @@
+"""A file that cannot be read is one clear sentence."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from manydesks.domain.errors import NoInsights
+from manydesks.domain.insight import VERSION
+from manydesks.insights.published import Insights, is_day
+
+
+def make(path: Path, version: int = VERSION) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("create table meta (name text primary key, value text)")
+        rows = {"version": version, "to_seq": 40, "built_at": 9}
+        db.executemany("insert into meta values (?, ?)", [(name, str(value)) for name, value in rows.items()])
+        db.execute("create table slo (day text, agent text, ratio real)")
+        db.execute("insert into slo values ('2026-01-01', 'ada', 0.5)")
+        db.commit()
+
+
+def test_a_file_is_read_where_it_stands(tmp_path: Path) -> None:
+    path = tmp_path / "odd ?name%20#.db"
+    make(path)
+    path.chmod(0o400)
+    tmp_path.chmod(0o500)
+    try:
+        found = Insights(path).table("slo", agent="ada")
+        assert (found.rows, found.more, found.stamp.behind(43)) == ((("2026-01-01", "ada", 0.5),), False, 3)
+        assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(NoInsights, match=r"there is no .*gold\.db; `manydesks pipeline run` makes them"):
+        Insights(tmp_path / "gold.db").table("slo")
+
+
+@pytest.mark.parametrize("content", [b"", b"half a file", b"SQLite format 3\0" + b"\0" * 2_000])
+def test_half_a_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "gold.db"
+    path.write_bytes(content)
+    with pytest.raises(NoInsights, match="is not whole"):
+        Insights(path).table("slo")
+
+
+def test_another_version(tmp_path: Path) -> None:
+    path = tmp_path / "gold.db"
+    make(path, version=VERSION + 1)
+    with pytest.raises(NoInsights, match="was made by another version"):
+        Insights(path).stamp()
+
+
+def test_a_table_that_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "gold.db"
+    make(path)
+    with pytest.raises(NoInsights, match="has no table 'busy_hours'"):
+        Insights(path).table("busy_hours")
+
+
+def test_days() -> None:
+    assert is_day("2026-02-28")
+    assert not any(map(is_day, ("2026-02-29", "2026-2-1", "20260201", "today", "")))
