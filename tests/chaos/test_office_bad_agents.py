@@ -86,10 +86,10 @@ def test_two_that_always_answer_each_other_stop_at_the_guard(
     reader.close()
     assert held, Counter((m["agent"], m["status"]) for m in messages)
     begun = Counter(event["trace"] for event in events(office, "chain_step_start"))
-    assert begun[sent["traceId"]] <= 2 * MOST
+    assert begun[sent["traceId"]] <= 1.5 * MOST
     # what was stopped is shown and stays; the last answers may each have led to some that are held
-    assert len([m for m in messages if m["holdReason"] != "loop_guard"]) <= 2 * MOST
-    assert len(messages) <= 6 * MOST
+    assert len([m for m in messages if m["holdReason"] != "loop_guard"]) <= 1.5 * MOST
+    assert len(messages) <= 4 * MOST
     # and it is over: another start begins nothing
     head = len(events(office, "chain_step_start"))
     assert office.stop() == 0

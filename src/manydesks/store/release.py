@@ -33,6 +33,11 @@ SWEEP = 100
 _HELD = """
 select id, hold_reason, body, files, agent, channel, coalesce(from_agent, sender) from messages where message_id = ?
 """
+#: the run whose end it was that let the message go
+_LAST_PART = """
+select m.run from join_parts p join messages m on m.message_id = p.message
+where p.join_id = ? order by m.updated_at desc, m.id desc limit 1
+"""
 _AGENT = "select agent from messages where message_id = ?"
 _TEXT = "select text from bodies where id = ?"
 _LET_GO = "update messages set hold_reason = null, hold_ref = null, hold_until = null, last_error = null where id = ?"
@@ -120,8 +125,9 @@ def _release(tx: OfficeTransaction, join: Join, state: JoinState, *, actor: str 
     tx.run(_LET_GO, (held.row,))
     MESSAGES.enter(tx, held.row)
     message = origin(tx, join.message)
-    tx.event("message_released", **_about(message), body=body, reason=join.kind, ref=join.id,
-             outcome=state.name.lower(), actor=actor)  # fmt: skip
+    last = tx.one(_LAST_PART, (join.id,)) if actor is None else None
+    tx.event("message_released", **_about(message), run=last[0] if last else None, body=body, reason=join.kind,
+             ref=join.id, outcome=state.name.lower(), actor=actor)  # fmt: skip
     # it is its turn only now: nobody behind it has waited in vain yet, also where it counted as broken
     for behind in waits.that_wait(tx, join.message):
         waits.renew(tx, behind)

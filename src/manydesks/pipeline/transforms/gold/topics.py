@@ -20,8 +20,11 @@ PAST = 28
 MOST = 50
 LEAST_LETTERS, MOST_LETTERS = 3, 40
 
-#: a piece of text with a digit and the like in it, looked for only where a piece begins; and what parts a sentence
-BREAKS = r"(?<!\S)[^\s\p{N}_@/\\]*+[\p{N}_@/\\]\S*|[.,;:!?()\[\]{}\"\n\r]+"
+#: what is left out: a piece of text with a digit and the like in it, a word with an apostrophe, what parts a sentence.
+#: Each is looked for only where it may begin: from every letter of a long piece, that would take minutes
+BREAKS = "|".join(
+    (r"(?<!\S)[^\s\p{N}_@/\\]*+[\p{N}_@/\\]\S*", r"(?<!\p{L})\p{L}++['’]\p{L}+", r"[.,;:!?()\[\]{}\"\n\r]+")
+)
 #: stands where something was left out; no letter, so nothing is side by side across it
 GAP = "0"
 BETWEEN = r"[^\p{L}\p{M}0]+"

@@ -1,0 +1,71 @@
+"""The corners of single transforms, on frames of a few rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+
+from manydesks.pipeline.transforms.gold import percentiles as of
+from manydesks.pipeline.transforms.gold.topics import MOST, terms_of_silver, topics_of_terms
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+TEXTS = {
+    "Don't e-mail kim_77 or a/b; see https://example.org/path?x=1": {"mail": 1, "see": 1},
+    "see the file report.txt, report": {"see": 1, "file": 1, "report": 2, "txt": 1},
+    "Ärger Ärger\nÄrger": {"ärger": 3, "ärger ärger": 1},
+    "naïve 日本語 naïve": {"naïve": 2, "日本語": 1, "naïve 日本語": 1, "日本語 naïve": 1},
+    "ab " + "x" * 41: {},
+    "…!?": {},
+    # looked at once, not once from each of its letters
+    "y" * 200_000 + "1 done tea": {"tea": 1},
+}
+
+
+def test_terms(spark: SparkSession) -> None:
+    rows = [("2026-01-01", number, "t", 0, f"a{number}", "user", text) for number, text in enumerate(TEXTS)]
+    rows.append(("2026-01-01", 90, "t", 0, "erased", "user", None))
+    rows.append(("2026-01-01", 91, "t", 0, "answers", "assistant", "not counted"))
+    rows.append(("2026-01-01", 92, "t", 0, "office", "system", "not counted"))
+    schema = "day string, seq bigint, trace string, at bigint, agent string, role string, text string"
+    found = terms_of_silver(spark.createDataFrame(rows, schema)).collect()
+    counted: dict[str, dict[str, int]] = {}
+    for row in found:
+        counted.setdefault(row["agent"], {})[row["term"]] = row["count"]
+        assert (row["day"], row["messages"], row["words"]) == ("1970-01-01", 1, row["term"].count(" ") + 1)
+    assert counted == {f"a{number}": wanted for number, wanted in enumerate(TEXTS.values()) if wanted}
+
+
+def test_the_fifty_most_unusual_stay(spark: SparkSession) -> None:
+    rows = [("2026-01-30", "ada", f"w{number:02}", 1, 1, 1) for number in range(60)]
+    rows += [("2026-01-29", "ada", "w00", 1, 1, 28), ("2026-01-01", "ada", "w01", 1, 1, 9)]
+    terms = spark.createDataFrame(
+        rows, "day string, agent string, term string, words bigint, messages bigint, count bigint"
+    )
+    agents = spark.createDataFrame([("ada", "2025-06-01")], "agent string, first_day string")
+    found = topics_of_terms(terms, agents).where("day = '2026-01-30'").collect()
+    # w00 was said 28 times in 28 days, w01 on the 29th day before: that is forgotten; ties go by the alphabet
+    assert sorted(row["term"] for row in found) == [f"w{number:02}" for number in range(1, MOST + 1)]
+    [usual] = topics_of_terms(terms.where("term = 'w00' and day = '2026-01-30' or count = 28"), agents).where(
+        "day = '2026-01-30'"
+    ).collect()  # fmt: skip
+    assert (usual["expected"], usual["burst"]) == (1.0, 0.0)
+
+
+def test_percentiles_of_many_values_have_the_stated_error(spark: SparkSession) -> None:
+    rows = [("small", value) for value in range(1, 1002)] + [("small", None)]
+    rows += [("large", 10_007 + value * 37) for value in range(of.EXACT + 1)]
+    frame = spark.createDataFrame(rows, "agent string, ms bigint").repartition(3)
+    found = {row["agent"]: row for row in of.percentiles(frame, ["agent"], "ms", "run").collect()}
+    small = found["small"]
+    assert (small["run_p50_ms"], small["run_p95_ms"], small["run_p99_ms"]) == (501.0, 951.0, 991.0)
+    for share in of.SHARES:
+        exact = 10_007 + share / 100 * of.EXACT * 37
+        assert found["large"][f"run_p{share}_ms"] == pytest.approx(exact, rel=0.0005)
+        assert found["large"][f"run_p{share}_ms"] != exact

@@ -1,0 +1,34 @@
+"""Which days of topics are made anew."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+
+from manydesks.pipeline.jobs.topics import Topics
+
+
+def test_a_day_is_made_anew_with_those_that_look_back_on_it() -> None:
+    days = {("ada", day) for day in ("2026-01-01", "2026-01-10", "2026-02-07", "2026-02-08", "2026-03-01")}
+    plan = Topics(days=days, touched={"2026-01-10"})
+    assert plan.wanted == {"2026-01-10", "2026-02-07"}  # the 28th day after it; the 29th does not look back so far
+    assert {"2025-12-13", "2026-01-10", "2026-02-07"} <= plan.needed
+    assert not {"2025-12-12", "2026-02-08"} & plan.needed
+    assert plan.first_days == {"ada": "2026-01-01"}
+
+
+def test_nothing_is_wanted_if_nothing_changed() -> None:
+    plan = Topics(days={("ada", "2026-01-01")}, touched=set())
+    assert plan.wanted == plan.needed == set()
+
+
+def test_an_agent_that_turns_out_to_be_older_is_held_against_more_days() -> None:
+    days = {("ada", "2026-01-01"), ("ada", "2026-06-01"), ("ada", "2026-06-20"), ("bob", "2026-06-29")}
+    plan = Topics(days=days, touched={"2026-01-01"})
+    # until then June 20 had 19 days before it, now it has 28
+    assert plan.wanted == {"2026-01-01", "2026-06-01", "2026-06-20"}
+
+
+def test_a_day_that_has_lost_all_its_messages_is_made_anew_too() -> None:
+    assert Topics(days=set(), touched={"2026-01-01"}).wanted == {"2026-01-01"}
