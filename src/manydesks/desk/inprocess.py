@@ -16,6 +16,7 @@ from manydesks.mailbox.desk import DeskMailbox
 from manydesks.mailbox.host import HostMailbox
 from manydesks.runner.loop import Runner
 from manydesks.runner.providers.base import Descriptor, Endpoint, Station
+from manydesks.runner.room import when_there_is_room
 from manydesks.runner.tools.base import Means
 
 log = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ class InProcessDesk:
     async def _run(self) -> None:
         seat, session = self._seat, self._seat.session
         desk_side = DeskMailbox(seat.folder / "in", seat.folder / "out")
-        await asyncio.to_thread(desk_side.open)
+        await when_there_is_room(lambda: asyncio.to_thread(desk_side.open))
         endpoint = await self._doors.open(session, self._way) if self._way else None
         try:
             provider = self._provider.load(self._station(endpoint))

@@ -27,7 +27,8 @@ ManyDesksError
 │   └── NotAnswering
 ├── MailboxError
 │   ├── MailboxRefused       the desk's side is not a file the host will read
-│   └── MailboxTimeout
+│   ├── MailboxTimeout
+│   └── MailboxFull
 ├── SandboxError             a desk's sandbox cannot be started or ended
 ├── RunnerCrashed            the runner died in the middle of a turn; nothing of that turn was acknowledged
 ├── BackupError
@@ -170,6 +171,10 @@ class MailboxRefused(MailboxError):
 
 class MailboxTimeout(MailboxError):
     """The mailbox {path} was locked for more than {seconds} s."""
+
+
+class MailboxFull(MailboxError):
+    """The disk of the mailbox {path} is full; nothing was written."""
 
 
 class SandboxError(ManyDesksError):

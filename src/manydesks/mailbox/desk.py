@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from manydesks.domain.clock import Clock, SystemClock
-from manydesks.domain.errors import BadInput, MailboxError, MailboxTimeout
+from manydesks.domain.errors import BadInput, MailboxError, MailboxFull, MailboxTimeout
 from manydesks.domain.mail import Ack, Control, Delivery, Inbound, Outbound, Step, Written
 from manydesks.mailbox import validation
 from manydesks.mailbox.connection import (
@@ -22,6 +22,7 @@ from manydesks.mailbox.connection import (
     SQLITE_BUSY,
     SQLITE_CANTOPEN,
     SQLITE_CORRUPT,
+    SQLITE_FULL,
     SQLITE_NOTADB,
     SQLITE_READONLY_ROLLBACK,
     connected,
@@ -270,6 +271,8 @@ class DeskMailbox:
     def _failure(self, path: Path, error: sqlite3.Error) -> MailboxError:
         if primary(error) == SQLITE_BUSY:
             return MailboxTimeout(path=path, seconds=LOCK_SECONDS)
+        if primary(error) == SQLITE_FULL:
+            return MailboxFull(path=path)
         return MailboxError(reason=f"{path}: {error}")
 
 

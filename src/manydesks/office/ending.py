@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 
 from manydesks.desk.furnish import office_mark
 from manydesks.desk.repair import repair
@@ -12,6 +13,7 @@ from manydesks.domain.failure import Failure, FailureClass
 from manydesks.office.floor import Floor
 from manydesks.office.patience import until_stored
 from manydesks.office.place import Place
+from manydesks.office.room import has_room
 
 log = logging.getLogger(__name__)
 
@@ -76,9 +78,14 @@ class Ending:
                 place.desk.nudge()
 
     async def unwritten(self, place: Place, claimed: Claimed, error: Exception) -> None:
-        """A desk that holds the lock, or a folder that is gone: its runner is ended, the run may pass next time."""
+        """A desk that holds the lock, or a folder that is gone: its runner is ended, the run may pass next time. It
+        counts no attempt if the disk became full since it began: the next one waits for room."""
         await place.desk.stop()
-        await self.died(place, claimed, transient(f"the mailbox could not be written: {error}"))
+        reason = f"the mailbox could not be written: {error}"
+        if await self._floor.threads.run(has_room, self._floor.home.sessions):
+            await self.died(place, claimed, transient(reason))
+        else:
+            await self._over(place, claimed, lambda: self._floor.run_released(claimed, reason))
 
     async def interrupt(self, place: Place, claimed: Claimed, failure: Failure) -> None:
         """The turn ends now, in good order: programs are told, transcripts closed. Who does not listen is killed."""
@@ -118,9 +125,12 @@ class Ending:
 
     async def died(self, place: Place, claimed: Claimed, failure: Failure) -> None:
         """The run has failed as a whole; does nothing if it is over already."""
+        await self._over(place, claimed, lambda: self._floor.run_died(claimed, failure))
+
+    async def _over(self, place: Place, claimed: Claimed, end: Callable[[], Awaitable[None]]) -> None:
         if place.claimed is not claimed:
             return
-        await self._floor.run_died(claimed, failure)
+        await end()
         await self.withdraw(place, claimed.fence)
         # the lane was free before we got here: another claim may be under way already
         if place.claimed is claimed:

@@ -105,6 +105,13 @@ class Floor:
             give_up=lambda: self.stopping,
         )
 
+    async def run_released(self, claimed: Claimed, reason: str) -> None:
+        """The run has ended through no fault of its messages: no attempt counts."""
+        await until_stored(
+            lambda: self.store.run_released(claimed.session, claimed.fence, reason),
+            give_up=lambda: self.stopping,
+        )
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Beside everything else; what it raises is logged."""
         task = asyncio.create_task(work)

@@ -15,6 +15,16 @@ log = logging.getLogger(__name__)
 NEEDED_BYTES = 1024 * 1024
 
 
+def has_room(folder: Path) -> bool:
+    """Whether the folder's disk has room for a desk's files."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        # it was deleted, or its disk fails: the first one makes it anew, the second is told to whoever writes there
+        return True
+    return disk.f_bavail * disk.f_frsize >= NEEDED_BYTES
+
+
 class DiskRoom:
     """The disk that a folder is on. A quota does not show here: what it refuses counts as a failed attempt."""
 
@@ -23,12 +33,7 @@ class DiskRoom:
         self._enough = True
 
     def enough(self) -> bool:
-        try:
-            disk = os.statvfs(self._folder)
-        except OSError:
-            # it was deleted, or its disk fails: the first one makes it anew, the second is told to whoever writes there
-            return True
-        enough = disk.f_bavail * disk.f_frsize >= NEEDED_BYTES
+        enough = has_room(self._folder)
         if enough != self._enough:
             self._enough = enough
             sentence = "The disk has room again" if enough else "The disk is full; no run begins until there is room"

@@ -23,6 +23,7 @@ from manydesks.runner.overlong import SAID_CHARS, shortened
 from manydesks.runner.providers.base import Answer, Failed, Progress, Provider, Step, Turn
 from manydesks.runner.pushing import Pushing
 from manydesks.runner.recording import clean, clipped, recorded
+from manydesks.runner.room import when_there_is_room
 from manydesks.runner.sending import with_files
 from manydesks.runner.tools import registry
 from manydesks.runner.tools.base import Means, Tool, Tools
@@ -59,7 +60,8 @@ class Runner:
     * Rows of one (run, fence) are one turn, oldest first; the next turn begins when it has ended.
     * An answer and the acks of what it answers are one write; steps are written as they come.
     * What a provider raises becomes a transient failure of the first message that is not acknowledged yet.
-      `RunnerCrashed`, cancellation and a mailbox that cannot be written end the loop and leave no ack behind.
+      `RunnerCrashed`, cancellation and a mailbox that cannot be written end the loop and leave no ack behind. A full
+      disk is waited out: what was said, and paid for, is written when there is room.
     * The host's `stop` ends the loop after the turn; `stop` with `{"now": true}` ends the turn too, without acks.
       Words said before the loop began are not for this runner.
     """
@@ -302,6 +304,15 @@ class Runner:
         acks: Sequence[Ack] = (),
         steps: Sequence[StepRow] = (),
         state: Mapping[str, str | None] | None = None,
+    ) -> Written:
+        return await when_there_is_room(lambda: self._write_now(messages, acks, steps, state))
+
+    async def _write_now(
+        self,
+        messages: Sequence[Outbound],
+        acks: Sequence[Ack],
+        steps: Sequence[StepRow],
+        state: Mapping[str, str | None] | None,
     ) -> Written:
         write = asyncio.create_task(
             asyncio.to_thread(self._mailbox.write, messages=messages, acks=acks, steps=steps, state=state)

@@ -116,6 +116,7 @@ async def _serve(orders: Orders, pipe: HostPipe, provider: Provider, equipment: 
     from manydesks.domain.clock import SystemClock
     from manydesks.mailbox.desk import DeskMailbox
     from manydesks.runner.loop import Runner
+    from manydesks.runner.room import when_there_is_room
     from manydesks.runner.tools.base import Means
 
     if equipment.tools is not None:
@@ -123,7 +124,7 @@ async def _serve(orders: Orders, pipe: HostPipe, provider: Provider, equipment: 
     folder = Path(orders.folder)
     mailbox = DeskMailbox(folder / "in", folder / "out")
     # a journal that a killed runner left is replayed here, at the desk, and never by the host
-    await asyncio.to_thread(mailbox.open)
+    await when_there_is_room(lambda: asyncio.to_thread(mailbox.open))
     await Runner(
         mailbox,
         provider,
