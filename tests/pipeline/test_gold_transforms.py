@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 TEXTS = {
     "Don't e-mail kim_77 or a/b; see https://example.org/path?x=1": {"mail": 1, "see": 1},
-    "see the file report.txt, report": {"see": 1, "file": 1, "report": 2, "txt": 1},
+    "see the file report.txt, report": {"see": 1, "file": 1, "file report": 1, "report": 2, "txt": 1},
     "Ärger Ärger\nÄrger": {"ärger": 3, "ärger ärger": 1},
     "naïve 日本語 naïve": {"naïve": 2, "日本語": 1, "naïve 日本語": 1, "日本語 naïve": 1},
     "ab " + "x" * 41: {},

@@ -16,6 +16,7 @@ import click
 
 from manydesks.cli import exits
 from manydesks.cli.command import Group, pass_invocation
+from manydesks.cli.consent import consent
 from manydesks.cli.invocation import Invocation
 from manydesks.cli.output import Column, Output
 from manydesks.cli.quantity import count, moment
@@ -38,10 +39,28 @@ def pipeline() -> None:
 @pipeline.command()
 @pass_invocation
 def run(invocation: Invocation) -> None:
-    """Bring the lake up to the ledger.
+    """Bring the lake up to the ledger, and its tables with it.
 
     Running it twice changes nothing; one that was stopped is taken up where it was.
     """
+    _bring(invocation, rebuild=False)
+
+
+@pipeline.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@pass_invocation
+def rebuild(invocation: Invocation, yes: bool) -> int:
+    """Make silver and gold anew from all that was archived.
+
+    The result is the same as what the runs have made; for a lake whose tables somebody has damaged.
+    """
+    if not consent(invocation, "Make all tables of silver and gold anew?", yes=yes):
+        return exits.FAILED
+    _bring(invocation, rebuild=True)
+    return exits.OK
+
+
+def _bring(invocation: Invocation, *, rebuild: bool) -> None:
     settings = _settings(invocation)
     lake, db, out = _lake(invocation, settings), _store(invocation), invocation.out
     from manydesks.pipeline.disk import disk_refusals
@@ -57,7 +76,8 @@ def run(invocation: Invocation) -> None:
     begun = invocation.clock.monotonic()
     with _progress(out) as tell, _spark(invocation, settings, tell) as spark:
         started = (invocation.clock.monotonic() - begun) / 1000
-        report = bring(db, lake, spark, lambda step, done, total: tell(f"{step}: {done:,} of {total:,}"))
+        shown = lambda step, done, total: tell(f"{step}: {done:,} of {total:,}")  # noqa: E731
+        report = bring(db, lake, spark, shown, rebuild=rebuild)
     # after the commit, and also when nothing was new: an earlier run may have been stopped just before this
     if report.to_seq:
         invocation.door.ask("mark_archived", seq=report.to_seq)

@@ -87,7 +87,7 @@ async def test_a_call_is_run_for_its_message() -> None:
             "dance",
             {},
             "m1",
-            "There is no tool 'dance'; there are: add_reaction, ask_user_question, edit_message, paint, send_card,",
+            "There is no tool 'dance'; there are: add_reaction, ask_user_question, edit_message, paint, query_history,",
         ),
         ("send_message", {"txt": "x"}, "m1", "no argument 'txt'; allowed are: text (string, required)"),
         ("send_message", {"text": ""}, "m1", "at least 1"),

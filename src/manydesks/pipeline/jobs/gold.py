@@ -102,6 +102,8 @@ class Gold:
         """Running it twice changes nothing; killing it anywhere loses and repeats nothing."""
         for spec in GOLD:
             tables.ensure(self._held, spec)
+        if not self._upto:
+            return
         for making in MADE:
             self._step(making.spec, lambda making=making: self._make(making))  # type: ignore[misc]
         self._step(TOPICS_DAILY, self._topics, also=TERMS_DAILY)
@@ -111,7 +113,8 @@ class Gold:
         self._progress(spec.name, 0, 1)
         wanted = [spec] if also is None else [spec, also]
         behind = any(self._from(one) < self._upto for one in wanted)
-        rows = work() if behind or (self._rebuild and self._upto) or (also and self._forgot()) else 0
+        wants = behind or self._rebuild or (spec is TOPICS_DAILY and self._forgot())
+        rows = work() if wants else 0
         self._progress(spec.name, 1, 1)
         self.steps.append(Step(name=spec.name, rows=rows, seconds=(self._clock.monotonic() - begun) / 1000))
 

@@ -1,4 +1,5 @@
-"""The whole run: bronze takes what is new of the ledger, then silver what is new of bronze.
+"""The whole run: bronze takes what is new of the ledger, silver what is new of bronze, gold what is new of silver; then
+gold is published for those who have no Spark.
 
 Each table goes on from where it stands, so the first run, the tenth and the one after a crash are the same.
 """
@@ -13,10 +14,12 @@ from manydesks.domain.clock import Clock, SystemClock
 from manydesks.pipeline.disk import disk_refusals
 from manydesks.pipeline.jobs.archive import Archive, check_archive
 from manydesks.pipeline.jobs.erase import erase
+from manydesks.pipeline.jobs.gold import Gold
 from manydesks.pipeline.jobs.runs import recorded
 from manydesks.pipeline.jobs.silver import Silver
 from manydesks.pipeline.jobs.step import Progress, Step
 from manydesks.pipeline.lock import hold
+from manydesks.pipeline.publish import publish
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +46,7 @@ def run(
 ) -> RunReport:
     """Brings the whole lake up to where the store ends at the start of this run; raises as `archive` does.
 
-    `rebuild`: silver is made anew from all of bronze.
+    `rebuild`: silver and gold are made anew from all of bronze.
     """
     clock = clock or SystemClock()
     check_archive(db, spark)
@@ -55,6 +58,9 @@ def run(
             note(bronze.report())
         silver = Silver(held, spark, progress, clock, rebuild=rebuild)
         silver.refresh()
+        gold = Gold(held, spark, progress, clock, rebuild=rebuild)
+        gold.refresh()
+        publish(held, clock)
         # last: what silver was made of may be emptied only now
         erase(held, spark, clock)
     done = bronze.report()
@@ -63,5 +69,5 @@ def run(
         to_seq=done.to_seq,
         rows=done.rows,
         bodies=done.bodies,
-        steps=(*done.steps, *silver.steps),
+        steps=(*done.steps, *silver.steps, *gold.steps),
     )
