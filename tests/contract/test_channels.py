@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,20 @@ async def test_a_log_keeps_no_texts() -> None:
     await Console(shown.append, texts=False).send(parcel(text="a secret"))
     assert "secret" not in shown[0]
     assert "8 characters" in shown[0]
+
+
+async def test_a_notice_of_the_office_itself_is_about_nothing() -> None:
+    shown: list[str] = []
+    of_itself = replace(parcel(text="a budget is used up", sender="ada"), agent=None, message_id=None)
+    await Console(shown.append, texts=False).send(replace(of_itself, operation="notice"))
+    assert shown == ["the office → ada: notice (19 characters)"]
+
+
+def test_lines_that_are_kept_begin_with_their_time(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(lambda: "2026-01-01 00:00:00,000")
+    screen.show("The office is open.")
+    screen.close(10)
+    assert capsys.readouterr().out == "2026-01-01 00:00:00,000 The office is open.\n"
 
 
 async def test_a_terminal_that_cannot_write_a_character_still_gets_the_answer(

@@ -21,6 +21,7 @@ from manydesks.cli import exits
 from manydesks.cli.main import cli
 from manydesks.domain import states
 from manydesks.domain.envelope import Incoming
+from manydesks.domain.errors import BadInput
 from manydesks.domain.event import KINDS
 from manydesks.domain.mail import ACK_STATUSES, FAILURES, STEP_TYPES
 from manydesks.domain.mail import KINDS as MESSAGE_KINDS
@@ -352,12 +353,16 @@ async def test_the_office_carries_out_every_example(tmp_path: Path) -> None:
             await store.add_agent(id=id, name=name, provider="rehearsal")
         for team in PEOPLE.teams.values():
             await store.add_team(id=team.id, name=team.id, leader=team.leader, members=team.members)
-        for number, (written, reached, _) in enumerate(ROUTES):
+        for number, (written, reached, told) in enumerate(ROUTES):
             # a place of its own for each: some of them set the default
             incoming = Incoming(
                 source="console", key=f"example_{number}", text=spans(written)[0], channel="console",
                 platform_id=f"place {number}",
             )  # fmt: skip
+            if not reached:
+                with pytest.raises(BadInput, match=re.escape(spans(told)[0])):
+                    await store.accept(incoming, default_agent="assistant", message_bytes=1_000)
+                continue
             accepted = await store.accept(incoming, default_agent="assistant", message_bytes=1_000)
             said = [code for code in spans(reached)[::2] if "(" in code]
             assert [message["agent"] for message in accepted.messages] == [code.split(" ")[0] for code in said]

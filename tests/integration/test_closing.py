@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -127,6 +128,25 @@ def test_a_command_that_waits_gets_its_answer_from_the_next_host(shell: Shell, o
     assert "Traceback" not in err
     (event,) = events(office, "response_delivered")
     assert said(office, event["message"]) == ["survived"]
+
+
+@pytest.mark.parametrize("command", ["down", "restart"])
+def test_the_time_given_is_all_that_is_waited_for_a_host_that_hangs(
+    shell: Shell, office: OfficeProcess, command: str
+) -> None:
+    os.kill(office.pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        done = shell.run(command, "--timeout", "2")
+        took = time.monotonic() - began
+    finally:
+        os.kill(office.pid, signal.SIGCONT)
+    assert done.returncode == 1
+    assert f"`kill -9 {office.pid}` ends it, then `manydesks up`" in done.stderr
+    # the interpreter's start on a busy machine is allowed for
+    assert 2 <= took < 10
+    # it was told to end, and does so when it can
+    assert office.wait() == 0
 
 
 @pytest.mark.slow

@@ -7,6 +7,8 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 
 from manydesks.domain.envelope import Incoming
+from manydesks.domain.errors import BadInput, Duplicate, UnknownAgent
 from manydesks.store.reader import Reader
 from manydesks.store.store import Store
 from manydesks.testing.office import OfficeProcess
@@ -44,6 +47,11 @@ class Post:
         values = {"folder": str(self.platform.folder), **section}
         lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
         (self.home / "settings.toml").write_text("\n".join(("[channels.post]", *lines, "")))
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """A command that knows the channel, too."""
+        line = [sys.executable, "-m", "manydesks", "--home", str(self.home), *words]
+        return subprocess.run(line, capture_output=True, text=True, timeout=60, env=self._environ, check=False)
 
     def open(self) -> OfficeProcess:
         office = OfficeProcess(self.home, self._environ)
@@ -177,6 +185,10 @@ def test_a_channel_that_is_away_holds_and_then_delivers_in_order(post: Post, she
     for text in ("two", "three"):
         with_store(office, f"!say {text}", key=f"letter_{text}")
     office.until(ended("acked", "held", "held"))
+    looked = post.command("doctor", "--json")
+    (found,) = [one for one in json.loads(looked.stdout)["findings"] if one["what"] == "channel post"]
+    assert (looked.returncode, found["level"]) == (1, "bad")
+    assert found["says"] == "The channel 'post' is down: the post office is closed."
     listed = json.loads(shell.run("responses", "list", "--held", "--json").stdout)
     assert {row["reason"] for row in listed} == {"the channel 'post' is down: the post office is closed"}
     post.platform.open()
@@ -184,12 +196,12 @@ def test_a_channel_that_is_away_holds_and_then_delivers_in_order(post: Post, she
     assert post.platform.texts() == ["first", "two", "three"]
 
 
-def with_store(office: OfficeProcess, text: str, key: str, channel: str = "post") -> None:
+def with_store(office: OfficeProcess, text: str, key: str) -> None:
     """Somebody wrote while the office was down: its state is the same as if the channel had handed it in."""
     office.stop()
     store = Store(office.home.office_db)
     try:
-        incoming = Incoming(source=channel, key=key, text=text, channel=channel, platform_id="home")
+        incoming = Incoming(source="post", key=key, text=text, channel="post", platform_id="home")
         asyncio.run(store.accept(incoming, default_agent="assistant", message_bytes=1000))
     finally:
         store.close()
@@ -204,13 +216,15 @@ def test_a_section_that_a_channel_does_not_take(post: Post) -> None:
         post.open()
 
 
-def test_clients_fetch_and_acknowledge(make_office: Callable[..., OfficeProcess]) -> None:
+def test_clients_fetch_and_acknowledge(make_office: Callable[..., OfficeProcess], shell: Shell) -> None:
     office = make_office()
     office.start()
-    with_store(office, "!say one", "api_1", channel="api")
-    with_store(office, "!say two", "api_2", channel="api")
-    office.until(ended("pending", "pending"))
     ask = office.door.ask
+    ask("message", text="!say one", conversation="shop", sender="till", message_id="api_1")
+    with pytest.raises(Duplicate):
+        ask("message", text="!say one", conversation="shop", sender="till", message_id="api_1")
+    ask("message", text="!say two", conversation="shop", sender="till")
+    office.until(ended("pending", "pending"))
 
     def pending(**more: Any) -> list[str]:
         return [row["text"] for row in ask("responses_pending", channel="api", **more)["responses"]]
@@ -227,8 +241,63 @@ def test_clients_fetch_and_acknowledge(make_office: Callable[..., OfficeProcess]
     assert pending() == ["two"]
     office.kill()
     office.start()
-    assert pending() == ["two"]
+    (second,) = ask("responses_pending", channel="api")["responses"]
+    assert (second["text"], second["platformId"], second["sender"]) == ("two", "shop", "till")
+    assert second["messageId"].startswith("api_")
+    for said in (f"Answer {second['id']} is acknowledged.\n", f"Answer {second['id']} was acknowledged before.\n"):
+        assert shell.run("responses", "ack", str(second["id"])).stdout == said
+    assert pending() == []
     assert office.stop() == 0
+
+
+def test_a_client_gets_a_long_answer_as_a_file_too(make_office: Callable[..., OfficeProcess]) -> None:
+    office = make_office(delivery__file_over=100)
+    office.start()
+    for text in (LONG, "short"):
+        office.door.ask("message", text=f"!say {text}")
+    office.until(ended("pending", "pending"))
+    for _ in range(2):  # it is the same at every look
+        long, short = office.door.ask("responses_pending", channel="api")["responses"]
+        (file,) = long["files"]
+        assert (long["text"], file["name"], short["files"]) == (LONG, "answer.md", [])
+        assert (office.home.path / file["path"]).read_text() == LONG
+
+
+@pytest.mark.parametrize(("settings", "command"), [("", False), ("[channels.api]\ncommands = true\n", True)])
+def test_a_clients_slash_command_is_text_unless_it_is_allowed(
+    office: OfficeProcess, settings: str, command: bool
+) -> None:
+    office.stop()
+    office.home.settings_file.write_text(settings)
+    id = office.door.ask("message", text="@assistant /compact")["messageId"]
+    reader = office.door.reader()
+    try:
+        ((content,),) = reader._all("select content from messages where message_id = ?", (id,))
+    finally:
+        reader.close()
+    assert (content is not None and json.loads(content).get("isCommand") is True) == command
+
+
+def test_a_client_that_is_not_let_in(make_office: Callable[..., OfficeProcess]) -> None:
+    office = make_office()
+    office.home.prepare()
+    office.home.settings_file.write_text("[channels.api]\nenabled = false\n")
+    with pytest.raises(BadInput, match=r"The channel 'api' is switched off \(channels.api.enabled\)."):
+        office.door.ask("message", text="hello")
+    office.home.settings_file.unlink()
+    with pytest.raises(BadInput, match="A conversation has a name"):
+        office.door.ask("message", text="hello", conversation="")
+    with pytest.raises(UnknownAgent):
+        office.door.ask("message", text="hello", agent="nobody")
+
+
+def test_what_would_reach_nobody_is_refused(make_office: Callable[..., OfficeProcess], shell: Shell) -> None:
+    office = make_office()
+    done = shell.run("send", "[@assistant:]", "--wait")
+    assert (done.returncode, done.stderr) == (2, "manydesks: Nothing was sent to @assistant: the tag is empty.\n")
+    # a command for the office is for nobody, and fine
+    assert shell.run("send", "@assistant").returncode == 0
+    assert office.door.reader()._all("select count(*) from arrivals") == [(1,)]
 
 
 def test_a_file_that_an_answer_names_goes_along(post: Post) -> None:

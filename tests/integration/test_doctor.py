@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,23 @@ def test_the_office_itself_its_store_and_its_clock(office: OfficeProcess, home: 
     assert "not a power cut" in doctor(home)[1]["store"]["says"]
     office.stop()
     assert (doctor(home)[1]["office"]["level"], doctor(home)[0]) == ("note", 0)
+
+
+def test_each_channel_has_a_line(make_office: Callable[..., OfficeProcess], home: Path) -> None:
+    office = make_office()
+    office.home.prepare()
+    office.home.settings_file.write_text("[channels.api]\nenabled = false\n")
+    office.start()
+    found = doctor(home)[1]
+    assert (found["channel console"]["level"], found["channel console"]["says"]) == ("ok", "It is up.")
+    assert found["channel api"]["level"] == "note"
+    assert "switched off (channels.api.enabled)" in found["channel api"]["says"]
+    office.stop()
+    assert doctor(home)[1]["channel console"]["says"] == "It is set up, and comes up with the office."
+    office.home.settings_file.write_text("[channels.api]\nenable = false\n")
+    code, found = doctor(home)
+    assert (code, found["channels"]["level"]) == (1, "bad")
+    assert "'enable', the nearest name is 'enabled'" in found["channels"]["says"]
 
 
 def test_settings_that_the_office_did_not_take(office: OfficeProcess, home: Path) -> None:

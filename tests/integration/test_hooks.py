@@ -70,6 +70,8 @@ def test_bad_ones_lose_and_hold_up_no_message(office: OfficeProcess, shell: Shel
     office.stop()
     plugin("hangs", "@outgoing(timeout=0.3)\ndef f(answer):\n    while True: pass")
     plugin("raises", "@incoming\ndef f(message): 1 / 0\n@outgoing\ndef g(answer): 1 / 0")
+    plugin("half", "@incoming\ndef f(message): message.metadata['half'] = 1\n"
+                   "@outgoing(timeout=0.3)\ndef g(answer):\n    while True: pass")  # fmt: skip
     plugin("huge", "@outgoing\ndef f(answer): answer.text = 'x' * 500_000")
     plugin("open", "@outgoing\ndef f(answer): answer.text = 'forged'")
     (home / "plugins" / "open.py").chmod(0o666)
@@ -81,12 +83,17 @@ def test_bad_ones_lose_and_hold_up_no_message(office: OfficeProcess, shell: Shel
     rows = {row["name"]: row for row in shell.value("hook", "list")}
     assert "3 times in a row" in rows["hangs"]["reason"]
     assert "can be written by others" in rows["open"]["reason"]
+    assert rows["half"]["state"] == "on"
+    assert ["3 times in a row" in (spec["leftOut"] or "") for spec in rows["half"]["hooks"]] == [False, True]
     assert "262144 are allowed" in rows["huge"]["lastFailure"]
     failed = shell.value("events", "--type", "hook_failed")
-    assert {event["data"]["plugin"] for event in failed} == {"hangs", "huge", "open", "raises"}
+    assert {event["data"]["plugin"] for event in failed} == {"half", "hangs", "huge", "open", "raises"}
+    half = [event["data"]["reason"] for event in failed if event["data"]["plugin"] == "half"]
+    assert "it is left out" in half[-1]
     doctor = shell.run("doctor", "--json")
     assert "plugin open" in doctor.stdout
     assert "can be written by others" in doctor.stdout
+    assert "Left out: outgoing g, it took more than 0.3 s, 3 times in a row" in doctor.stdout
 
 
 def test_a_listener_goes_on_after_a_kill_and_no_process_is_left(

@@ -67,6 +67,13 @@ def test_logs_of_the_office_and_of_an_agent(office: OfficeProcess, shell: Shell)
     assert "There are no such lines" in nothing.stderr
 
 
+def test_every_line_that_the_office_shows_in_its_log_has_its_time(office: OfficeProcess, shell: Shell) -> None:
+    id = office.ask("!say hello")["messages"][0]["messageId"]
+    told = office.until(lambda _: [line for line in shell.value("logs") if f"answered {id}" in line["text"]])
+    assert told[0]["text"].startswith(told[0]["at"])
+    assert all(line["text"].startswith(line["at"]) and line["at"] for line in shell.value("logs"))
+
+
 def trace_session(office: OfficeProcess, run: str) -> str:
     return office.until(lambda reader: reader.run(run))["session"]
 

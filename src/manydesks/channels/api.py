@@ -1,4 +1,4 @@
-"""The API: clients that ask for what waits for them, and say when they have it.
+"""The API: clients that hand in messages, ask for what waits for them, and say when they have it.
 
 Nothing is sent. A response stays `pending` until a client acknowledges it, and comes again, to whoever asks, until
 then; so a client that dies before it has acknowledged loses nothing, and two clients that ask at once may both get it.
@@ -21,6 +21,9 @@ class ApiSection(ChannelSection):
         ge=0,
         le=87_600,
         description="Age at which a response that nobody acknowledged expires; 0: as `delivery.max_age_hours` says.",
+    )
+    commands: bool = Field(
+        default=False, description="`true`: clients may give slash commands to providers, as the owner's console may."
     )
 
 
@@ -48,6 +51,7 @@ CHANNEL = Descriptor(
     by_itself=True,
     fetched=True,
     files="along",
+    long_as_file=True,
     edits=True,
     reactions=True,
     cards=True,

@@ -25,14 +25,16 @@ BACKLOG = 1000
 class Screen:
     """Prints from a thread of its own: a terminal that stands still must not make the office do so."""
 
-    def __init__(self) -> None:
+    def __init__(self, stamp: Callable[[], str] | None = None) -> None:
+        """`stamp`: what each line begins with, where it is kept among others; None: a person watches."""
+        self._stamp = stamp
         self._lines: Queue[str | None] = Queue(BACKLOG)
         self._thread = threading.Thread(target=self._work, name="screen", daemon=True)
         self._thread.start()
 
     def show(self, line: str) -> None:
         with contextlib.suppress(Full):
-            self._lines.put_nowait(line)
+            self._lines.put_nowait(line if self._stamp is None else f"{self._stamp()} {line}")
 
     def close(self, seconds: float = 1.0) -> None:
         """Print what is left, as far as the terminal takes it."""
@@ -72,15 +74,18 @@ class Console:
 
     async def send(self, parcel: Parcel) -> Receipt:
         said = _shown(parcel) if self._texts else _told(parcel)
-        line = f"{parcel.agent} → {parcel.sender}: {said}"
+        line = f"{parcel.agent or 'the office'} → {parcel.sender}: {said}"
         self._show("".join(c if c.isprintable() or c in "\n\t" else "�" for c in line))
         return Receipt(id=f"console:{parcel.id}")
 
 
 def _told(parcel: Parcel) -> str:
     """That something was said, without a word of it. A notice may tell of a failure: it is no answer."""
+    length = f"({len(parcel.text)} characters)"
+    if parcel.message_id is None:  # what comes of itself is about no message
+        return f"{parcel.operation} {length}"
     what = "answered" if parcel.operation == "message" else f"{parcel.operation} about"
-    return f"{what} {parcel.message_id} ({len(parcel.text)} characters)"
+    return f"{what} {parcel.message_id} {length}"
 
 
 def _shown(parcel: Parcel) -> str:

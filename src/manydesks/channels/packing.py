@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from manydesks.channels.base import Descriptor
@@ -27,14 +27,14 @@ class Piece:
     last: bool
 
 
-def wants_file(parcel: Parcel, channel: Descriptor, file_over: int) -> bool:
-    """Whether the text should also come as a file."""
+def wants_file(channel: Descriptor, file_over: int, *, operation: str, text: str, files: Iterable[str]) -> bool:
+    """Whether the text should also come as a file; `files` are the names of those that go with it."""
     return (
         channel.long_as_file
         and channel.files != "none"
-        and parcel.operation == "message"
-        and len(parcel.text) > file_over
-        and not any(file.name in WHOLE for file in parcel.files)
+        and operation == "message"
+        and len(text) > file_over
+        and WHOLE.isdisjoint(files)
     )
 
 

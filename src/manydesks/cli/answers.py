@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,6 +149,20 @@ def setbacks(trace: Mapping[str, Any]) -> list[str]:
         f"{message['messageId']} to {message['agent']} has failed so far: {message['lastError']}"
         for message in trace["messages"]
         if message.get("lastError") and message["status"] in ("pending", "processing")
+    ]
+
+
+def pauses(trace: Mapping[str, Any], agents: Iterable[Mapping[str, Any]], *, office: bool) -> list[str]:
+    """Why what waits does not begin: the whole office is paused, or the agents that it waits for are."""
+    waits = {message["agent"] for message in trace["messages"] if message["status"] == "pending"}
+    if waits and office:
+        return ["The whole office is paused; `manydesks queue resume --all` lets it go on."]
+    return [
+        f"{agent['id']} is paused: {agent['pauseReason']}"
+        if agent.get("pauseReason")
+        else f"{agent['id']} is paused; `manydesks agent resume {agent['id']}` lets it go on."
+        for agent in agents
+        if agent["paused"] and agent["id"] in waits
     ]
 
 

@@ -38,7 +38,7 @@ def forget(invocation: Invocation, message: str, trace: bool, reset: bool, yes: 
     else:
         out.line("It was forgotten before.")
     if done["alsoForgotten"]:
-        out.line(f"The same text had come to others: {', '.join(done['alsoForgotten'])}.")
+        out.line(f"The same text had come to others, and is forgotten there too: {', '.join(done['alsoForgotten'])}.")
     if done["logs"]:
         out.line(f"Blotted out in {', '.join(done['logs'])}.")
     if done["reset"]:

@@ -30,7 +30,7 @@ def list_hooks(invocation: Invocation) -> None:
     """List the plugins, what each hooks into, and what went wrong with it last.
 
     While an office runs, as it sees them; else each is loaded for a moment. HOOKS are in the form hook:function, with
-    its order where that is not 100.
+    its order where that is not 100; one that lost its process too often is left out, and says so.
     """
     found, out = _found(invocation), invocation.out
     if out.json:
@@ -59,10 +59,12 @@ def _hooks(row: dict[str, Any]) -> str | None:
     said = []
     for spec in row["hooks"]:
         word = f"on {', '.join(spec['kinds'])}" if spec["hook"] == "on" else spec["hook"]
-        said.append(f"{word}:{spec['name']}" + (f" ({spec['order']})" if spec["order"] != 100 else ""))
+        order = f" ({spec['order']})" if spec["order"] != 100 else ""
+        said.append(f"{word}:{spec['name']}{order}{' (left out)' if spec.get('leftOut') else ''}")
     return "; ".join(said) or None
 
 
 def _trouble(row: dict[str, Any]) -> str | None:
-    said = row["reason"] or row["lastFailure"]
+    left_out = [f"{spec['hook']}:{spec['name']}: {spec['leftOut']}" for spec in row["hooks"] if spec.get("leftOut")]
+    said = row["reason"] or "; ".join(left_out) or row["lastFailure"]
     return str(said) if said else None

@@ -134,6 +134,23 @@ def resend(invocation: Invocation, id: str) -> None:
 
 @responses.command()
 @click.argument("id")
+@pass_invocation
+def ack(invocation: Invocation, id: str) -> None:
+    """Say that an answer has been read.
+
+    For clients that fetch, such as those of `api`, and for an answer that you know has arrived: it is not given or sent
+    again. Saying so twice is no error.
+    """
+    number = _number(id)
+    result, out = invocation.door.ask("response_ack", id=number), invocation.out
+    if out.json:
+        out.value(result)
+    else:
+        out.line(f"Answer {number} {'is acknowledged' if result['changed'] else 'was acknowledged before'}.")
+
+
+@responses.command()
+@click.argument("id")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
 def drop(invocation: Invocation, id: str, yes: bool) -> int:

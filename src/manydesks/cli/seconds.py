@@ -14,13 +14,17 @@ LONGEST = 7 * 24 * 3600
 
 def timeout_option(*, default: int, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`--timeout SECONDS`, from 0 to a week, fractions allowed."""
-    limits = click.FloatRange(0, LONGEST)
     return click.option(
-        "--timeout", metavar="SECONDS", type=limits, default=default, show_default=True, callback=_a_number, help=help
+        "--timeout", metavar="SECONDS", type=_Seconds(0, LONGEST), default=default, show_default=True, help=help
     )
 
 
-def _a_number(ctx: click.Context, param: click.Parameter, value: float) -> float:
-    if math.isnan(value):  # it passes every comparison of a range, and would never be over
-        raise click.BadParameter(f"'{value}' is not a number of seconds.", ctx=ctx, param=param)
-    return value
+class _Seconds(click.FloatRange):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = math.nan
+        if math.isnan(seconds):  # it passes every comparison of a range, and would never be over
+            self.fail(f"'{value}' is not a number of seconds.", param, ctx)
+        return float(super().convert(seconds, param, ctx))

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from manydesks.cli import complete, exits
-from manydesks.cli.answers import Answer, failures, setbacks, verdict
+from manydesks.cli.answers import Answer, failures, pauses, setbacks, verdict
 from manydesks.cli.body import read_body
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
@@ -97,6 +97,7 @@ def _wait(invocation: Invocation, accepted: dict[str, Any], timeout: float, *, o
     reasons = failures(trace)
     if not done:
         reasons.extend(setbacks(trace))
+        reasons.extend(pauses(trace, invocation.reader.agents(), office=invocation.reader.office_paused()))
         reasons.append(
             f"{accepted['messageId']} has not ended within {timeout:g} s; "
             f"`manydesks trace {accepted['messageId']}` shows how it goes on."

@@ -88,11 +88,11 @@ KINDS: Mapping[str, Kind] = {
     "conversation_added": _kind("a place on a channel was first seen", "after"),
     "conversation_changed": _kind("a conversation was changed", "before after actor"),
     "hook_failed": _kind(
-        "a plugin could not be loaded, or a hook failed and was skipped; at most one a minute for each",
+        "a plugin could not be loaded, or a hook failed and was skipped; at most one a minute for each, and its last",
         "plugin hook reason times",
     ),
     "retention_pruned": _kind("old rows left the store", "events messages responses runs arrivals bodies upto"),
-    "body_erased": _kind("a text was forgotten; what named it names an empty one", "actor"),
+    "body_erased": _kind("a text was forgotten; what named it names an empty one", "actor quoted_in"),
     "backup_made": _kind("a backup was made of the office as it was at that event", "seq bytes secrets lake left_out"),
     "office_restored": _kind(
         "the office was put back from a backup, and goes on from its last event under a new lineage",

@@ -55,6 +55,8 @@ async def checkup(home: Home, clock: Clock, environ: Mapping[str, str]) -> Async
     yield condition.clock(door, clock, last)
     for finding in condition.office(home, door):
         yield finding
+    for finding in condition.channels(door, settings):
+        yield finding
     try:
         doors = Doors(home, settings)
     except ManyDesksError as error:
@@ -212,18 +214,37 @@ async def _plugins(home: Home, settings: Settings) -> AsyncIterator[Finding]:
             reader.close()
     except ManyDesksError:  # the store has its own line
         failures = {}
+    left_out = await asyncio.to_thread(_left_out, home)
     for row in await examine(home, settings.hooks, failures):
         what, names = f"plugin {row['name']}", ", ".join(f"{spec['hook']} {spec['name']}" for spec in row["hooks"])
         off = row["name"] in settings.hooks.disabled or not settings.hooks.enabled
         if row["reason"] is not None:
             advice = "" if off else "Mend it, then `manydesks restart`; until then it is skipped."
             yield Finding(what=what, level="note" if off else "bad", says=f"Off: {row['reason']}.", advice=advice)
+        elif skipped := left_out.get(row["name"]):
+            advice = "Mend it, then `manydesks restart`; until then it is skipped, and its plugin's other hooks go on."
+            yield Finding(what=what, level="bad", says=f"{names}. Left out: {'; '.join(skipped)}.", advice=advice)
         elif row["lastFailure"] is not None:
             advice = f"{home.logs / 'plugins'} has what it printed."
             says = f"{names}. It last failed: {row['lastFailure']}."
             yield Finding(what=what, level="note", says=says, advice=advice)
         else:
             yield Finding(what=what, level="ok", says=f"{names}.")
+
+
+def _left_out(home: Home) -> dict[str, list[str]]:
+    """By plugin, the hooks that the running office asks no more, with the reason: only it knows."""
+    door = Door(home)
+    try:
+        plugins = door.ask("hooks")["plugins"] if door.host() is not None else []
+    except ManyDesksError:  # the office has its own line
+        return {}
+    return {
+        row["name"]: [
+            f"{spec['hook']} {spec['name']}, {spec['leftOut']}" for spec in row["hooks"] if spec.get("leftOut")
+        ]
+        for row in plugins
+    }
 
 
 def _service(home: Home, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -14,7 +14,8 @@ from manydesks.desk.furnish import office_mark
 from manydesks.desk.process import MARK
 from manydesks.desk.sandboxes.tree import marked
 from manydesks.domain.clock import Clock
-from manydesks.domain.errors import ManyDesksError, NotAnswering
+from manydesks.domain.errors import ManyDesksError, NotAnswering, SettingsError
+from manydesks.office.accounts import accounts
 from manydesks.office.door import Door
 from manydesks.office.finding import Finding, Level
 from manydesks.office.lock import running_host
@@ -162,3 +163,38 @@ def office(home: Home, door: Door) -> Iterator[Finding]:
         numbers = ", ".join(map(str, sorted(left)[:10]))
         says = f"Programs of desks are still there without their office: {numbers}."
         yield Finding(what="leftovers", level="note", says=says, advice="The next `manydesks up` ends them.")
+
+
+def channels(door: Door, settings: Settings) -> Iterator[Finding]:
+    """Each account: as the office that runs has it, or as the next one will."""
+    try:
+        known = accounts(settings)
+    except SettingsError as error:
+        yield Finding(what="channels", level="bad", says=str(error), advice="The office does not start with these.")
+        return
+    try:
+        host = door.host(ANSWER_SECONDS)
+    except NotAnswering:
+        says = "Whether they are up is not known: the office does not answer."
+        yield Finding(what="channels", level="note", says=says)
+        return
+    seen = (host or {}).get("channels")
+    up, down = (set(seen["up"]), dict(seen["down"])) if seen else (set(), {})
+    for line in sorted({*known, *up, *down}):
+        what, off = f"channel {line}", line in known and not known[line].section.enabled
+        if line in up:
+            yield Finding(what=what, level="ok", says="It is up.")
+        elif off:
+            says = f"It is switched off (channels.{known[line].channel.name}.enabled); what is for it is held."
+            yield Finding(what=what, level="note", says=says)
+        elif line in down:
+            advice = "It is started again by and by; what is for it is held until then."
+            yield Finding(what=what, level="bad", says=_sentence(down[line]), advice=advice)
+        elif seen:
+            yield Finding(what=what, level="note", says="It is on its way up.")
+        else:
+            yield Finding(what=what, level="ok", says="It is set up, and comes up with the office.")
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}{'' if words.endswith('.') else '.'}"

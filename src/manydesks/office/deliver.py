@@ -144,7 +144,8 @@ class Deliverer:
 
     async def _with_file(self, parcel: Parcel, account: Account) -> Parcel:
         """A long answer also comes as a file; the same one at every attempt."""
-        if not wants_file(parcel, account.channel, self._settings.delivery.file_over):
+        over, names = self._settings.delivery.file_over, [file.name for file in parcel.files]
+        if not wants_file(account.channel, over, operation=parcel.operation, text=parcel.text, files=names):
             return parcel
         try:
             whole = await asyncio.to_thread(keep_text, parcel.text, ANSWER, self._files)

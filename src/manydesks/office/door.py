@@ -19,6 +19,12 @@ from manydesks.store.reader import Reader
 #: a healthy host answers in milliseconds; a disk that syncs slowly may take a second
 ANSWER_SECONDS = 10.0
 
+#: of an office that is to end, less is waited for: one that does not answer is ended all the same
+LAST_WORD_SECONDS = 3.0
+
+#: what names itself by its `message_id`, so that asking again stores nothing twice
+_NAMED = ("send", "message")
+
 #: the socket is not there yet, or not any more: the host is starting or stopping
 _NOT_THERE = (FileNotFoundError, ConnectionRefusedError)
 
@@ -45,8 +51,8 @@ class Door:
                     raise
                 return self._stored(args["message_id"])
             except ConnectionResetError:
-                # it ended while we asked; a message names itself, so asking again stores nothing twice
-                if verb != "send":
+                # it ended while we asked
+                if verb not in _NAMED or args.get("message_id") is None:
                     raise OfficeError("The office ended while it was asked; look whether it was done.") from None
                 asked_before = True
             except _NOT_THERE:
@@ -55,15 +61,18 @@ class Door:
                 raise NotAnswering(home=self._home.path, pid=pid or "unknown", seconds=f"{WAIT_SECONDS:g}")
             time.sleep(RETRY_SECONDS)
 
-    def host(self, seconds: float = ANSWER_SECONDS) -> dict[str, Any] | None:
-        """The running office's word on itself; None when none runs. NotAnswering when it hangs."""
-        deadline = time.monotonic() + WAIT_SECONDS
+    def host(self, seconds: float = ANSWER_SECONDS, *, patience: float = WAIT_SECONDS) -> dict[str, Any] | None:
+        """The running office's word on itself; None when none runs. NotAnswering when it hangs.
+
+        `patience`: so long one is waited for that is starting or ending, and cannot be asked.
+        """
+        deadline = time.monotonic() + patience
         while (pid := running_host(self._home)) is not None:
             try:
                 return self._over_socket(pid, "status", {}, seconds)
             except (ConnectionResetError, *_NOT_THERE):
                 if time.monotonic() > deadline:
-                    raise NotAnswering(home=self._home.path, pid=pid, seconds=f"{WAIT_SECONDS:g}") from None
+                    raise NotAnswering(home=self._home.path, pid=pid, seconds=f"{patience:g}") from None
                 time.sleep(RETRY_SECONDS)
         return None
 
@@ -86,20 +95,30 @@ class Door:
             return {}  # whoever waits sees the answer all the same
 
     def stop(self, timeout: float) -> bool:
-        """End the running office and wait for it. False: it still runs when the time is over."""
+        """End the running office and wait for it, both within the time. False: it is still ending when that is over.
+
+        Raises NotRunning, or NotAnswering if the office hangs and does not end.
+        """
+        deadline = time.monotonic() + timeout
+        hangs = False
+        seconds = min(LAST_WORD_SECONDS, max(timeout / 2, 0.5))
         try:
             # its own word first: what is written in the lock may be, for an instant, the number of the host before it
-            host = self.host()
+            host = self.host(seconds, patience=seconds)
             pid = host["pid"] if host is not None else None
         except NotAnswering:
-            pid = running_host(self._home)
+            pid, hangs = running_host(self._home), True
         if not pid:
             raise NotRunning(home=self._home.path)
         os.kill(pid, signal.SIGTERM)
-        deadline = time.monotonic() + timeout
         while running_host(self._home) is not None:
             if time.monotonic() > deadline:
-                return False
+                if not hangs:
+                    return False
+                raise NotAnswering(
+                    f"The office on {self._home.path} (process {pid}) does not answer, and has not ended within "
+                    f"{timeout:g} s; `kill -9 {pid}` ends it, then `manydesks up`: nothing that is stored is lost."
+                )
             time.sleep(RETRY_SECONDS)
         return True
 
@@ -123,7 +142,8 @@ class Door:
             except TimeoutError:
                 if verb == "status":
                     raise NotAnswering(home=self._home.path, pid=pid, seconds=f"{seconds:g}") from None
-                look = f"`manydesks trace {args['message_id']}`" if verb == "send" else "look"
+                id = args.get("message_id") if verb in _NAMED else None
+                look = f"`manydesks trace {id}`" if id is not None else "look"
                 raise NotAnswering(
                     f"The office on {self._home.path} (process {pid}) did not answer within {ANSWER_SECONDS:g} s; "
                     f"it may still do what it was asked: {look} before you ask again."

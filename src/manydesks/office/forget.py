@@ -37,6 +37,8 @@ PIECE = 48
 TRIES, TRY_SECONDS = 50, 0.1
 #: a store that is larger is not written anew while an office works
 REWRITE_BYTES = 256 << 20
+#: of the events that quote it, so many are named
+NAMED = 5
 
 #: ends the runners that sit without work at these sessions' desks
 Dismiss = Callable[[Sequence[str]], Awaitable[None]]
@@ -57,7 +59,7 @@ class Forgotten:
     transcripts: tuple[str, ...]
     #: agents who began anew, and whose transcripts went
     reset: tuple[str, ...]
-    #: bytes of it are in office.db still
+    #: bytes of it are in office.db still: which, and why
     left: str | None
 
 
@@ -150,7 +152,7 @@ def _remove_files(home: Home, found: Forgetting) -> None:
 def _blot_logs(home: Home, found: Forgetting) -> list[str]:
     """Logs hold no texts of ours, but programs at desks print what they like: the same number of bytes goes over it,
     so whoever is writing at the file's end is not disturbed."""
-    lines = {line.strip() for text in found.texts for line in text.splitlines()}
+    lines = {line.strip() for text in (*found.texts, *found.quotes) for line in text.splitlines()}
     # as a program would print it inside of JSON, too
     lines |= {json.dumps(line, ensure_ascii=ascii)[1:-1] for line in lines for ascii in (False, True)}
     needles = sorted((line.encode() for line in lines if len(line.encode()) >= LEAST_LINE), key=len, reverse=True)
@@ -158,7 +160,7 @@ def _blot_logs(home: Home, found: Forgetting) -> list[str]:
         return []
     sessions = tuple(session for _, session in found.places)
     desks = home.logs / "desks"
-    paths = [*_logs(home.logs, ("",)), *_logs(desks, sessions)]
+    paths = [*_logs(home.logs, ("",)), *_logs(desks, sessions), *_logs(home.logs / "plugins", ("",))]
     return [str(path.relative_to(home.path)) for path in paths if _blot(path, needles)]
 
 
@@ -214,21 +216,36 @@ async def _empty(store: Store, home: Home, found: Forgetting, *, alone: bool) ->
     """The bytes leave office.db and its log; None, or why some are there still."""
     if not await _empty_log(store):
         return "a reader holds the store's log; it goes with the next `forget`, or when the office closes"
-    pieces = [piece for text in found.texts for piece in _pieces(text)]
+    quoted = _quoted(found)
+    pieces = [piece for text in (*found.texts, *found.quotes) for piece in _pieces(text)]
     try:
         if not pieces or not await asyncio.to_thread(holds, home.office_db, pieces):
-            return None
+            return quoted
+        if await store.held_by(pieces):
+            return quoted  # other messages say the same: their text is theirs
+        if not alone and home.office_db.stat().st_size > REWRITE_BYTES:
+            return "parts of it lie in free space of office.db; close the office and forget it again"
+        await store.rewrite()
+        if not await _empty_log(store):
+            return "a reader holds the store's log; forget it again"
+        # what was written anew has only what rows hold
+        if quoted is not None or not await asyncio.to_thread(holds, home.office_db, pieces):
+            return quoted
     except OSError as error:
         return str(error)
-    if await store.held_by(pieces):
-        return None  # other messages say the same: their text is theirs
-    if not alone and home.office_db.stat().st_size > REWRITE_BYTES:
-        return "parts of it lie in free space of office.db; close the office and forget it again"
-    try:
-        await store.rewrite()
     except (StoreBusy, StoreFull) as error:
         return f"parts of it lie in free space of office.db, which cannot be written anew now ({error})"
-    return None if await _empty_log(store) else "a reader holds the store's log; forget it again"
+    events = await store.events_with(pieces)
+    return f"office.db has words of it in rows that are no message's ({events} of them events)"
+
+
+def _quoted(found: Forgetting) -> str | None:
+    """Events that quote it; they are not changed, so all that can be done is to say which."""
+    if not (numbers := found.quoted_in):
+        return None
+    some = ", ".join(map(str, numbers[:NAMED])) + (", …" if len(numbers) > NAMED else "")
+    events = "the reason in 1 event quotes" if len(numbers) == 1 else f"the reasons in {len(numbers)} events quote"
+    return f"{events} it (number {some}), and events never change: they go with retention only"
 
 
 async def _empty_log(store: Store) -> bool:

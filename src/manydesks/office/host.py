@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from manydesks import __version__
@@ -95,7 +96,9 @@ class Host:
         self._board: Switchboard | None = None
         self._hooks: Hooks | None = None
         self._announce = announce
-        self._screen = Screen() if announce is None else None
+        # a terminal has a person before it, and a service its own clock; only our log needs the time on each line
+        kept = HostLog(home.logs / hostlog.NAME).has(1)
+        self._screen = Screen(partial(hostlog.stamp, self._clock) if kept else None) if announce is None else None
 
     async def run(self) -> None:
         self._loop = asyncio.get_running_loop()

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from manydesks.domain.clock import Clock
 from manydesks.settings.secrets import mask
 
 log = logging.getLogger(__name__)
@@ -39,6 +41,12 @@ def take_level(level: str) -> None:
     logging.getLogger().setLevel(level.upper())
 
 
+def stamp(clock: Clock) -> str:
+    """How a line of the log begins, also one that is not logged but shown: with the time, as `logging` writes it."""
+    seconds, milliseconds = divmod(clock.now(), 1000)
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(seconds))},{milliseconds:03d}"
+
+
 class _Blotting(logging.Formatter):
     """Stack traces included: what a library raises may quote what it was given."""
 
@@ -60,6 +68,13 @@ class HostLog:
         self._file_bytes = file_bytes
         self._kept = kept
         self._streams = streams
+
+    def has(self, stream: int) -> bool:
+        """Whether what is written there goes to this file."""
+        try:
+            return os.path.samestat(os.fstat(stream), self._path.lstat())
+        except OSError:
+            return False
 
     def look(self) -> None:
         """Begin a new file if this one has grown too large."""

@@ -1,4 +1,4 @@
-"""Intake: what comes in through a channel is shown to the owner's plugins, routed, and stored once."""
+"""Intake: what comes in, from a channel, a client or a command, is shown to plugins, routed, and stored once."""
 
 from __future__ import annotations
 

@@ -140,7 +140,10 @@ def everything() -> Wanted:
 
 
 def naming(word: str) -> Callable[[], Wanted]:
-    """Lines that name this agent, channel or run, and what follows such a line without a time: a stack trace."""
+    """Lines that name this agent, channel or run, and what follows such a line without a time: a stack trace.
+
+    Only a line with a time has more to follow; one without that names somebody stands for itself.
+    """
     named = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])")
 
     def make() -> Wanted:
@@ -148,9 +151,10 @@ def naming(word: str) -> Callable[[], Wanted]:
 
         def judge(text: str) -> bool:
             nonlocal belongs
-            if _TIME.match(text) or named.search(text):
-                belongs = named.search(text) is not None
-            return belongs
+            names = named.search(text) is not None
+            if _TIME.match(text):
+                belongs = names
+            return belongs or names
 
         return judge
 

@@ -36,7 +36,8 @@ KNOWN_ARRIVAL = "select trace from arrivals where source = ? and key = ?"
 def accept(
     tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, message_bytes: int, wait_ms: int = WAIT_MS
 ) -> Accepted:
-    """Store what came in. Raises BadInput (empty, too long, unknown `to`) or Duplicate, and then changes nothing.
+    """Store what came in. Raises BadInput (empty, too long, unknown `to`, for nobody) or Duplicate, and then
+    changes nothing.
 
     `wait_ms`: how long a step of a chain, or a join, waits for what stands before it.
     """
@@ -55,6 +56,8 @@ def accept(
             f"Nobody would get this: the office's default agent '{default}' does not exist; address someone with "
             "'@name text', or add the agent."
         )
+    if not routing.targets and not routing.posts and routing.default is Default.KEEP:
+        raise BadInput(" ".join(routing.notices) or "Nobody would get this; address someone with '@name text'.")
     place, before = conversation(tx, incoming)
     notices = list(routing.notices)
     if isinstance(routing.default, str):

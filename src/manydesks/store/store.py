@@ -33,6 +33,7 @@ from manydesks.store import (
     outgoing,
     pausing,
     questions,
+    quotes,
     recover,
     release,
     reset,
@@ -419,6 +420,10 @@ class Store:
     async def held_by(self, pieces: Sequence[str]) -> list[int]:
         """Texts that hold one of these pieces still."""
         return await self._do(lambda tx: forget.holders(tx, pieces))
+
+    async def events_with(self, pieces: Sequence[str]) -> int:
+        """How many events hold one of these pieces. Reads all of them."""
+        return await self._do(lambda tx: quotes.holding(tx, pieces))
 
     async def empty_log(self) -> bool:
         """Move all that was committed into office.db, and cut its log to nothing. False: a reader is in the way."""

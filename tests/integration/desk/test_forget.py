@@ -85,6 +85,34 @@ def test_what_followed_from_it(office: OfficeProcess, shell: Shell, home: Path) 
     assert holders(home) == []
 
 
+def test_a_post_goes_from_the_desks_of_all_who_had_it(office: OfficeProcess, shell: Shell, home: Path) -> None:
+    for name in ("amy", "ben", "cyd"):
+        shell.said("agent", "add", name)
+    shell.said("team", "add", "tt", "--leader", "amy", "--member", "ben,cyd")
+    sent = shell.value("send", "--wait", f"[#tt: !say {SECRET} noted]")
+    ids = [message["messageId"] for message in sent["messages"]]
+    assert sum(name.startswith("sessions/") for name in holders(home)) >= 2 * len(ids)
+    done = shell.run("forget", ids[0], "--yes")
+    assert done.returncode == 0, done.stderr
+    assert all(id in done.stdout for id in ids[1:])
+    assert holders(home) == []
+
+
+def test_a_reason_that_quotes_it_is_said(office: OfficeProcess, shell: Shell, home: Path) -> None:
+    reason = f"{SECRET} of the customer"
+    failed = shell.run("send", "--wait", f"!fail permanent {reason}")
+    assert failed.returncode != 0
+    (letter,) = shell.value("queue", "dead")
+    shell.said("queue", "drop", letter["messageId"], "--yes")
+    for _ in range(2):
+        done = shell.run("forget", letter["messageId"], "--yes")
+        assert done.returncode == 1
+        assert "Not all of it is gone: the reasons in 2 events quote it" in done.stderr
+    assert SECRET not in shell.said("trace", letter["messageId"])
+    assert "(forgotten)" in shell.said("trace", letter["messageId"])
+    assert holders(home) == ["office.db"]
+
+
 def test_a_transcript_is_named_and_goes_with_a_new_beginning(office: OfficeProcess, shell: Shell, home: Path) -> None:
     sent = shell.value("send", "--wait", SECRET)
     (session,) = office.home.sessions.glob("assistant/*")

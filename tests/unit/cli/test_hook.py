@@ -8,8 +8,8 @@ ROW = {
     "state": "on",
     "reason": None,
     "hooks": [
-        {"hook": "incoming", "name": "check", "order": 10, "kinds": []},
-        {"hook": "on", "name": "note", "order": 100, "kinds": ["message_dead", "response_dead"]},
+        {"hook": "incoming", "name": "check", "order": 10, "kinds": [], "leftOut": None},
+        {"hook": "on", "name": "note", "order": 100, "kinds": ["message_dead", "response_dead"], "leftOut": None},
     ],
     "lastFailure": "ValueError: no",
 }
@@ -25,6 +25,15 @@ def test_a_running_office_says_what_it_has(run, door):
     assert second.split()[:3] == ["bad", "off", "-"]
     assert second.endswith("it cannot be loaded")
     assert json.loads(run("hook", "list", "--json").stdout) == [ROW, OFF]
+
+
+def test_a_hook_that_is_left_out_says_so_and_why_before_whatever_else_failed(run, door):
+    lost = {"hook": "outgoing", "name": "sign", "order": 100, "kinds": [], "leftOut": "it took more than 2 s"}
+    door.answers["hooks"] = {"plugins": [{**ROW, "hooks": [ROW["hooks"][0], lost]}]}
+    _, row = run("hook", "list").stdout.splitlines()
+    assert row.split()[:2] == ["signature", "on"]
+    assert "incoming:check (10); outgoing:sign (left out)" in row
+    assert row.endswith("outgoing:sign: it took more than 2 s")
 
 
 def test_no_plugins(run, door):

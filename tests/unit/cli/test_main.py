@@ -131,6 +131,7 @@ def test_an_error_cannot_carry_an_escape_sequence(run, door):
         (("send", "--bogus", "x"), "No such option '--bogus'."),
         (("send", "x", "--priority", "high"), "'high' is not a valid integer"),
         (("send", "x", "--timeout", "nan"), "'nan' is not a number of seconds"),
+        (("send", "x", "--timeout", "abc"), "'abc' is not a number of seconds"),
         (("send", "x", "--timeout", "-1"), "-1.0 is not in the range"),
         (("sned", "x"), "There is no command 'sned'; did you mean 'send'?"),
         (("zzz",), "There is no command 'zzz'; there are up, down, restart,"),

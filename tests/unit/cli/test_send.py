@@ -308,6 +308,23 @@ class TestWaiting:
         assert result.exit_code == 124
         assert "has failed so far: 429" in result.stderr
 
+    @pytest.mark.parametrize(
+        ("office", "person", "sentence"),
+        [
+            (True, {}, "The whole office is paused; `manydesks queue resume --all` lets it go on."),
+            (False, {"paused": True}, "coder is paused; `manydesks agent resume coder` lets it go on."),
+            (False, {"paused": True, "pauseReason": "over budget."}, "coder is paused: over budget."),
+        ],
+    )
+    def test_the_time_is_over_and_somebody_is_paused(self, run, reader, shows, message, office, person, sentence):
+        shows([message(status="pending")])
+        reader.paused = office
+        reader.people = [{"id": "coder", "paused": False, **person}, {"id": "ben", "paused": True}]
+        result = run("send", "x", "--wait", "--timeout", "1")
+        assert result.exit_code == 124
+        assert f"{sentence}\n" in result.stderr
+        assert "ben" not in result.stderr
+
     def test_no_time_at_all_is_one_look(self, run, reader, shows, message):
         shows([message(status="processing")])
         assert run("send", "x", "--wait", "--timeout", "0").exit_code == 124

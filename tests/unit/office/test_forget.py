@@ -67,6 +67,31 @@ async def test_the_same_words_of_others_are_theirs(store: Store, place: Home) ->
     assert SECRET.encode() in place.office_db.read_bytes()
 
 
+async def test_what_a_plugin_said_of_it(store: Store, place: Home) -> None:
+    message = await cancelled(store, SECRET)
+    reason = f"ValueError: no plan for '{SECRET}'"
+    await store.note("hook_failed", plugin="nosy", hook="on", reason=reason, times=1)
+    log = place.logs / "plugins" / "nosy.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(f"a\n{reason}\nb\n")
+    for again in (False, True):
+        done = await forget(store, place, message, whole_trace=False, reset=False)
+        assert done.logs == (() if again else ("logs/plugins/nosy.log",))
+        assert done.left is not None
+        assert done.left.startswith("the reason in 1 event quotes it (number ")
+    assert "vault" not in log.read_text()
+    assert (log.read_text()[:2], log.read_text()[-3:]) == ("a\n", "\nb\n")
+
+
+async def test_words_in_rows_that_are_no_messages(store: Store, place: Home) -> None:
+    """Written anew it is looked through once more: nothing is called gone that is not."""
+    await store.add_agent(id="ada", provider="rehearsal")
+    await store.add_team(id="web", name=SECRET, leader="ada", members=["ada"])
+    message = await cancelled(store, SECRET)
+    done = await forget(store, place, message, whole_trace=False, reset=False)
+    assert done.left == "office.db has words of it in rows that are no message's (1 of them events)"
+
+
 async def test_logs_keep_everything_else(store: Store, place: Home) -> None:
     text = f'short\n  {SECRET} "quoted" für alle\n'
     message = await cancelled(store, text)

@@ -80,6 +80,13 @@ def test_lines_that_name_somebody_keep_what_follows_them(tmp_path: Path) -> None
     assert found == [lines[0], lines[1], lines[2], lines[5]]
 
 
+def test_a_line_without_a_time_that_names_somebody_takes_no_others_along(tmp_path: Path) -> None:
+    log = tmp_path / "host.log"
+    lines = [at(1, "ada is here"), "coder → ada: answered m_1", "writer → ben: answered m_2", at(2, "coder"), "  more"]
+    log.write_text("\n".join(lines) + "\n")
+    assert texts(Source("office", log, naming("coder")).last(10)) == [lines[1], lines[3], lines[4]]
+
+
 def test_what_lies_between_the_ends_of_a_run(tmp_path: Path) -> None:
     log = tmp_path / "s.log"
     says = " manydesks.runner.runs: "

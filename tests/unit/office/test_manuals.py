@@ -59,6 +59,15 @@ async def test_a_change_reaches_those_whom_it_concerns(office: Office) -> None:
     assert "Robert" not in office.manual("ada").read_text()
 
 
+async def test_the_default_agent_does_not_go_without_a_word(office: Office) -> None:
+    assert "notices" not in await office.do("agent_remove", id="cyd")
+    await office.do("agent_add", id="assistant")
+    (notice,) = (await office.do("agent_remove", id="assistant"))["notices"]
+    assert "'assistant' was the office's default agent" in notice
+    with pytest.raises(BadInput, match="Nobody would get this"):
+        await office.do("send", text="hello")
+
+
 async def test_only_what_changes_is_written(office: Office) -> None:
     await office.do("team_add", id="crew", leader="ada", members=["bob"])
     before = {id: office.manual(id).stat().st_ino for id in ("ada", "bob", "cyd")}

@@ -147,8 +147,70 @@ async def test_the_same_text_for_others_goes_with_it(office: Any) -> None:
     await office.desk(runs[-1]).ack(waiting.message_id).take()
     found = await office.store.forgettable(first, whole_trace=False)
     assert set(found.sharing) == set(ids) - {first}
+    # from the desks of all of them, and with all of their runs
+    assert set(found.messages) == set(ids)
+    assert {agent for agent, _ in found.places} == {claimed.agent for claimed in runs}
+    assert set(found.runs) == {claimed.run for claimed in runs}
     await office.store.forget(first, whole_trace=False)
     assert not any(SECRET in text for text in texts(office))
+
+
+async def test_the_answers_of_others_to_the_same_text_go_with_it(office: Any) -> None:
+    await office.store.add_team(id="web", name="web", leader="ada", members=["ada", "bob", "cyd"])
+    accepted = await office.send(f"[#web: {SECRET}]")
+    first, second, third = (message["messageId"] for message in accepted.messages)
+    # a post on the way comes to the others in turn
+    said = {second: "[#web: so seventeen]", third: "heard"}
+    for claimed in await office.claim():
+        (work,) = claimed.messages
+        desk = office.desk(claimed)
+        if (text := said.get(work.message_id)) is not None:
+            desk.say(text, to=work.message_id)
+        await desk.ack(work.message_id).take()
+    with pytest.raises(WrongState, match=r"^The message 'chatroom_\w+' has the same text, and is pending"):
+        await office.store.forget(first, whole_trace=False)
+    for claimed in await office.claim():
+        for work in claimed.messages:
+            await office.desk(claimed).ack(work.message_id).take()
+    with pytest.raises(WrongState, match=rf"^An answer to the message '({second}|{third})', which has the same text, "):
+        await office.store.forget(first, whole_trace=False)
+    await delivered(office)
+    found = await office.store.forgettable(first, whole_trace=False)
+    assert (len(found.messages), found.around) == (5, ())
+    await office.store.forget(first, whole_trace=False)
+    assert set(texts(office)) == {""}
+
+
+async def test_reasons_leave_the_rows_and_events_that_quote_are_named(office: Any) -> None:
+    message = await office.sent(f"!fail {SECRET}")
+    for _ in range(2):
+        _, desk = await office.begin()
+        await desk.fail(message, "permanent", f"the model refused: {SECRET[4:]}").take()
+        await office.store.retry(message)
+    await office.store.cancel(message)
+    await delivered(office)
+    before = office.rows("select seq, kind, data from events")
+    quoting = [seq for seq, _, data in before if SECRET[4:] in data]
+    assert {kind for seq, kind, _ in before if seq in quoting} == {"message_dead", "chain_step_done"}
+    found = await office.store.forgettable(message, whole_trace=False)
+    assert list(found.quoted_in) == quoting
+    await office.store.forget(message, whole_trace=False)
+    assert office.rows("select distinct reason from runs") == [("(forgotten)",)]
+    assert SECRET[4:] not in repr({**office.everything(), "events": []})
+    assert office.rows("select seq, kind, data from events")[: len(before)] == before
+    # the text is gone, and with it the means to look for it: what was found is remembered
+    again = await office.store.forgettable(message, whole_trace=False)
+    assert (again.texts, list(again.quoted_in)) == ((), quoting)
+
+
+async def test_a_reason_of_other_words_is_no_quote(office: Any) -> None:
+    message = await office.sent(SECRET)
+    _, desk = await office.begin()
+    await desk.fail(message, "permanent", "the model could not be reached within ten minutes").take()
+    await delivered(office)
+    assert (await office.store.forgettable(message, whole_trace=False)).quoted_in == ()
+    await office.store.forget(message, whole_trace=False)
+    assert office.one("select last_error from messages") == "(forgotten)"
 
 
 async def test_every_text_that_was_edited_goes(office: Any) -> None:

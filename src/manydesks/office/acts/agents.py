@@ -123,7 +123,14 @@ class AgentActs:
 
     async def agent_remove(self, *, id: str) -> dict[str, Any]:
         strings(id=id)
-        return await self._told(await self._store.remove_agent(id))
+        told = await self._told(await self._store.remove_agent(id))
+        if id != self._in_force.settings.office.default_agent:
+            return told
+        warning = (
+            f"'{id}' was the office's default agent: a message that names nobody is refused until there is another "
+            "(office.default_agent in the settings)."
+        )
+        return {**told, "notices": [*told.get("notices", ()), warning]}
 
     async def agent_reset(self, *, id: str) -> dict[str, Any]:
         """The agent forgets its conversations: each session goes on as a new one, with what waits."""

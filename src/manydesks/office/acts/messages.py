@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from manydesks.channels.api import CHANNEL as API
+from manydesks.channels.api import ApiSection
 from manydesks.domain.envelope import Incoming
 from manydesks.domain.errors import BadInput
 from manydesks.domain.ids import new_id
 from manydesks.office.acts.base import Act, Means, strings, strings_if_given
 from manydesks.office.files import kept_files
-from manydesks.store.accept import check
+from manydesks.office.intake import Intake
+from manydesks.settings.problems import section_of
 
 
 class MessageActs:
@@ -20,11 +23,12 @@ class MessageActs:
         self._home = means.home
         self._in_force = means.in_force
         self._stop_runs = means.stop_runs
-        self._hooks = means.hooks
+        self._intake = Intake(means)
 
     def acts(self) -> Mapping[str, Act]:
         return {
             "send": self.send,
+            "message": self.message,
             "retry": self.retry,
             "release": self.release,
             "drop": self.drop,
@@ -44,9 +48,7 @@ class MessageActs:
         """The owner's console: it alone may give slash commands. `files` lie in the home already (`keep_file`)."""
         strings(text=text, sender=sender)
         strings_if_given(to=to, message_id=message_id)
-        if type(priority) is not int:
-            raise BadInput("A priority is a whole number from -100 to 100.")
-        settings = self._in_force.settings
+        _whole(priority)
         incoming = Incoming(
             source="console",
             key=message_id or new_id("console"),
@@ -59,17 +61,54 @@ class MessageActs:
             files=kept_files(files or [], self._home),
             commands=True,
         )
-        if self._hooks is not None:
-            # what is refused anyway is not shown to strangers
-            check(incoming, settings.limits.message_bytes)
-            incoming = await self._hooks.incoming(incoming)
-        accepted = await self._store.accept(
-            incoming,
-            default_agent=settings.office.default_agent,
-            message_bytes=settings.limits.message_bytes,
-            wait_ms=settings.limits.wait_seconds * 1000,
+        return await self._taken(incoming)
+
+    async def message(
+        self,
+        *,
+        text: str,
+        conversation: str = "client",
+        sender: str = "client",
+        sender_id: str = "",
+        thread: str = "",
+        agent: str | None = None,
+        priority: int = 0,
+        message_id: str | None = None,
+        files: list[dict[str, Any]] | None = None,
+    ) -> dict[str, Any]:
+        """A client of the API; its answers wait for it (`responses_pending`).
+
+        `conversation` is the client's own name for the place: each has its default agent, and its answers keep their
+        order. A `message_id` that was used before is `Duplicate`, so a client that got no answer asks again with the
+        same one. Slash commands are text, unless `channels.api.commands` allows them.
+        """
+        strings(text=text, conversation=conversation, sender=sender, sender_id=sender_id, thread=thread)
+        strings_if_given(agent=agent, message_id=message_id)
+        _whole(priority)
+        if not conversation:
+            raise BadInput("A conversation has a name.")
+        section = section_of(ApiSection, f"channels.{API.name}", self._in_force.settings.channels.get(API.name, {}))
+        if not section.enabled:
+            raise BadInput(f"The channel '{API.name}' is switched off (channels.{API.name}.enabled).")
+        incoming = Incoming(
+            source=API.name,
+            key=message_id or new_id(API.name),
+            text=text,
+            channel=API.name,
+            platform_id=conversation,
+            conversation_kind="api",
+            thread=thread,
+            sender=sender,
+            sender_id=sender_id,
+            to=agent,
+            priority=priority,
+            files=kept_files(files or [], self._home),
+            commands=section.commands,
         )
-        said = asdict(accepted)
+        return await self._taken(incoming)
+
+    async def _taken(self, incoming: Incoming) -> dict[str, Any]:
+        said = asdict(await self._intake.hand_in(incoming))
         return {
             "messageId": said["message_id"],
             "traceId": said["trace"],
@@ -108,3 +147,8 @@ class MessageActs:
         if self._stop_runs is not None:
             self._stop_runs(done.runs)
         return {"cancelled": done.messages, "stopped": len(done.runs), "left": done.left, "more": done.more}
+
+
+def _whole(priority: object) -> None:
+    if type(priority) is not int:
+        raise BadInput("A priority is a whole number from -100 to 100.")

@@ -11,7 +11,8 @@ from manydesks.store.store import Store
 
 log = logging.getLogger(__name__)
 
-#: at most one event for each plugin and hook in this time; how often it failed meanwhile goes with the next
+#: at most one event for each plugin and hook in this time, but for the one that it is left out, which is its last; how
+#: often it failed meanwhile goes with the next
 PACE_MS = 60_000
 
 
@@ -26,12 +27,12 @@ class Failures:
         #: what went wrong last, by plugin
         self.last: dict[str, str] = {}
 
-    async def note(self, plugin: str, hook: str, reason: str, **about: Any) -> None:
-        """Never raises: the message that a hook failed on does not wait for a word about it."""
+    async def note(self, plugin: str, hook: str, reason: str, *, at_once: bool = False, **about: Any) -> None:
+        """Never raises: the message that a hook failed on does not wait for a word about it. `at_once`: at any pace."""
         self.last[plugin] = reason
         now = self._clock.monotonic()
         before, times = self._said.get((plugin, hook), (None, 0))
-        if before is not None and now - before < PACE_MS:
+        if before is not None and now - before < PACE_MS and not at_once:
             self._said[plugin, hook] = (before, times + 1)
             return
         self._said[plugin, hook] = (now, 0)

@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from manydesks.desk.logbook import Logbook
@@ -43,6 +44,10 @@ class ProcessLost(HookFailed):
     """The process had to be killed, or has ended by itself: it cost time, and will do so again."""
 
 
+class LeftOut(HookFailed):
+    """The hook lost its process too often: from now on it is asked no more."""
+
+
 class Line:
     """One process of one plugin. Whatever happens to a call, the next one finds a process that listens."""
 
@@ -61,9 +66,12 @@ class Line:
             await self._started()
             return self._hooks
 
-    async def ask(self, hook: str, name: str, given: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """Call one function; the time runs from when it is its turn. Raises `HookFailed`."""
+    async def ask(
+        self, hook: str, name: str, given: dict[str, Any], seconds: float, look: Callable[[], None]
+    ) -> dict[str, Any]:
+        """Call one function; the time runs from when it is its turn. Raises `HookFailed`, and what `look` does then."""
         async with self._turn:
+            look()
             process = await self._started()
             assert process.stdin is not None
             call = json.dumps({"hook": hook, "name": name, "given": given}).encode() + b"\n"
@@ -123,20 +131,22 @@ class Line:
         reason = late
         try:
             async with asyncio.timeout(seconds):
-                process.stdin.write(call)
-                await process.stdin.drain()
+                # one that has ended hears nothing more, but what it said before is still to be read
+                with contextlib.suppress(ConnectionError):
+                    process.stdin.write(call)
+                    await process.stdin.drain()
                 line = await process.stdout.readline()
-            if line.endswith(b"\n"):
+                # in its time, too: it may have closed its end, and go on
+                status = None if line.endswith(b"\n") else await process.wait()
+            if status is None:
                 answer = json.loads(line)
                 if isinstance(answer, dict):
                     return answer
                 reason = "its process wrote something else than an answer"
             else:
-                reason = f"its process has ended with {await process.wait()}"
+                reason = f"its process has ended with {status}"
         except TimeoutError:
             pass
-        except ConnectionError:
-            reason = "its process has ended"
         except ValueError:
             reason = f"it gave back more than {LINE_BYTES >> 20} MiB, or no answer"
         except asyncio.CancelledError:

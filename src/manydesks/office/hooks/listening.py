@@ -14,7 +14,7 @@ from typing import Any
 from manydesks.domain.errors import LedgerPruned, StoreError
 from manydesks.office.hooks.base import EVERY
 from manydesks.office.hooks.failures import Failures
-from manydesks.office.hooks.line import HookFailed
+from manydesks.office.hooks.line import HookFailed, LeftOut
 from manydesks.office.hooks.plugin import Plugin
 from manydesks.office.inforce import InForce
 from manydesks.office.wire import SOCKET
@@ -75,7 +75,7 @@ class Listening:
         reader: Reader | None = None
         place: Place | None = None
         try:
-            while plugin.off is None:
+            while plugin.listens():
                 bell.clear()
                 try:
                     if reader is None:
@@ -102,7 +102,7 @@ class Listening:
     async def _tell_all(self, plugin: Plugin, reader: Reader, place: Place) -> None:
         """Everything from its place to the ledger's head."""
         kinds = None if EVERY in plugin.kinds() else sorted(plugin.kinds())
-        while plugin.off is None:
+        while plugin.listens():
             try:
                 # the head first: what comes between the two looks is found by the next
                 head = await asyncio.to_thread(reader.head)
@@ -127,13 +127,14 @@ class Listening:
                 return
 
     async def _tell(self, plugin: Plugin, event: dict[str, Any]) -> bool:
-        """False: it is off since; it gets this one again when it is on."""
+        """False: nobody of it listens since; it gets this one again when it is loaded again."""
         for spec in plugin.listeners(str(event["kind"])):
             try:
                 await plugin.ask(spec, event, spec.timeout or self._in_force.settings.hooks.timeout_seconds)
             except HookFailed as failed:
-                await self._failures.note(plugin.name, f"on {spec.name}", str(failed))
-        return plugin.off is None
+                left_out = isinstance(failed, LeftOut)
+                await self._failures.note(plugin.name, f"on {spec.name}", str(failed), at_once=left_out)
+        return plugin.listens()
 
 
 def _say_why(task: asyncio.Task[None]) -> None:

@@ -10,11 +10,14 @@ from typing import Any
 
 from manydesks.office.hooks.base import EVERY, Spec
 from manydesks.office.hooks.found import Found
-from manydesks.office.hooks.line import HookFailed, Line, ProcessLost
+from manydesks.office.hooks.line import HookFailed, LeftOut, Line, ProcessLost
 from manydesks.settings.home import Home
 
-#: so many lost processes in a row, and the plugin is left alone until the settings are read again
+#: so many processes that one hook lost in a row, and it is left out until the settings are read again
 MOST_LOST = 3
+
+#: a hook as its process knows it: which of the three, and the function's name
+Key = tuple[str, str]
 
 
 class Plugin:
@@ -24,7 +27,10 @@ class Plugin:
         #: why it is not asked; None: it is
         self.off: str | None = "disabled in the settings" if disabled else None
         self._lines = {"messages": Line(found, home), "events": Line(found, home)}
-        self._lost = 0
+        #: by hook, as what one of them does well says nothing about another: how often in a row, and the reason of
+        #: those that are asked no more
+        self._lost: dict[Key, int] = {}
+        self._left_out: dict[Key, str] = {}
 
     @property
     def name(self) -> str:
@@ -44,25 +50,46 @@ class Plugin:
             await self._lines["messages"].close()
 
     async def ask(self, spec: Spec, given: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """Call one of its functions, for so long at most. Raises `HookFailed`."""
-        line = self._lines["events" if spec.hook == "on" else "messages"]
+        """Call one of its functions, for so long at most. Raises `HookFailed`; `LeftOut` for one loss too many."""
+        line, key = self._lines["events" if spec.hook == "on" else "messages"], _key(spec)
+
+        def look() -> None:
+            # it may have been left out while this call waited for its turn
+            if (reason := self._left_out.get(key)) is not None:
+                raise HookFailed(reason)
+
         try:
-            answer = await line.ask(spec.hook, spec.name, given, seconds)
+            answer = await line.ask(spec.hook, spec.name, given, seconds, look)
         except ProcessLost as lost:
-            self._lost += 1
-            if self._lost >= MOST_LOST:
-                self.off = f"{lost}, {self._lost} times in a row; it is left alone until the settings are read again"
-                raise HookFailed(self.off) from lost
-            raise
-        self._lost = 0
+            times = self._lost[key] = self._lost.get(key, 0) + 1
+            if times < MOST_LOST:
+                raise
+            reason = f"{lost}, {times} times in a row; it is left out until the settings are read again"
+            self._left_out[key] = reason
+            if not any(self.asks(other) for other in self.specs):
+                self.off = reason
+            raise LeftOut(reason) from lost
+        self._lost.pop(key, None)
         return answer
+
+    def asks(self, spec: Spec) -> bool:
+        """Whether this function of it is asked: the plugin is on, and the hook was not left out."""
+        return self.off is None and _key(spec) not in self._left_out
+
+    def listens(self) -> bool:
+        """Whether there is anybody left to tell of events."""
+        return any(spec.hook == "on" and self.asks(spec) for spec in self.specs)
 
     def kinds(self) -> frozenset[str]:
         """Of the events that it wants."""
         return frozenset(kind for spec in self.specs for kind in spec.kinds)
 
     def listeners(self, kind: str) -> list[Spec]:
-        return [spec for spec in self.specs if spec.hook == "on" and (kind in spec.kinds or EVERY in spec.kinds)]
+        return [
+            spec
+            for spec in self.specs
+            if spec.hook == "on" and (kind in spec.kinds or EVERY in spec.kinds) and self.asks(spec)
+        ]
 
     async def close(self) -> None:
         for line in self._lines.values():
@@ -75,8 +102,18 @@ class Plugin:
             "state": "on" if self.off is None else "off",
             "reason": self.off,
             "hooks": [
-                {"hook": spec.hook, "name": spec.name, "order": spec.order, "kinds": list(spec.kinds)}
+                {
+                    "hook": spec.hook,
+                    "name": spec.name,
+                    "order": spec.order,
+                    "kinds": list(spec.kinds),
+                    "leftOut": self._left_out.get(_key(spec)),
+                }
                 for spec in self.specs
             ],
             "lastFailure": last_failure,
         }
+
+
+def _key(spec: Spec) -> Key:
+    return spec.hook, spec.name

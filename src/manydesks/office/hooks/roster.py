@@ -16,7 +16,7 @@ from manydesks.office.hooks.base import Spec
 from manydesks.office.hooks.check import Changed, changed
 from manydesks.office.hooks.failures import Failures
 from manydesks.office.hooks.found import find
-from manydesks.office.hooks.line import HookFailed
+from manydesks.office.hooks.line import HookFailed, LeftOut
 from manydesks.office.hooks.listening import Listening
 from manydesks.office.hooks.plugin import Plugin
 from manydesks.office.inforce import InForce
@@ -115,6 +115,8 @@ class Hooks:
         loop = asyncio.get_running_loop()
         end = loop.time() + INCOMING_SECONDS
         for plugin, spec in steps:
+            if not plugin.asks(spec):
+                continue
             try:
                 seconds = min(self._seconds(spec), end - loop.time())
                 if seconds <= 0:
@@ -125,9 +127,9 @@ class Hooks:
                     raise BadInput(_sentence(sentence))
                 now = changed(answer, now, most_bytes=most)
             except TimeoutError:
-                await self._failed(plugin, spec, NO_TIME)
+                await self._failed(plugin, spec, HookFailed(NO_TIME))
             except HookFailed as failed:
-                await self._failed(plugin, spec, str(failed))
+                await self._failed(plugin, spec, failed)
         return replace(incoming, text=now.text, metadata=now.metadata)
 
     async def outgoing(self, session: str, agent: str, found: Collected) -> Collected:
@@ -148,12 +150,15 @@ class Hooks:
         most = self._in_force.settings.limits.message_bytes
         facts = {**context, "agent": agent, "operation": row.content.get("operation") or "message", "run": row.run}
         for plugin, spec in steps:
+            # not even for the rest of the page
+            if not plugin.asks(spec):
+                continue
             given = {**facts, "text": now.text, "metadata": dict(now.metadata)}
             try:
                 now = changed(await plugin.ask(spec, given, self._seconds(spec)), now, most_bytes=most)
             except HookFailed as failed:
                 about = {"trace": context["trace"], "message": context["message"], "run": row.run, "agent": agent}
-                await self._failed(plugin, spec, str(failed), **about)
+                await self._failed(plugin, spec, failed, **about)
         return replace(row, content={**row.content, "text": now.text}, metadata=now.metadata)
 
     async def _steps(self, hook: str) -> list[Step]:
@@ -163,12 +168,13 @@ class Hooks:
             (plugin, spec)
             for plugin in self._plugins
             for spec in plugin.specs
-            if plugin.off is None and spec.hook == hook
+            if spec.hook == hook and plugin.asks(spec)
         ]
         return sorted(steps, key=lambda step: step[1].order)
 
-    async def _failed(self, plugin: Plugin, spec: Spec, reason: str, **about: Any) -> None:
-        await self._failures.note(plugin.name, f"{spec.hook} {spec.name}", reason, **about)
+    async def _failed(self, plugin: Plugin, spec: Spec, failed: HookFailed, **about: Any) -> None:
+        left_out = isinstance(failed, LeftOut)
+        await self._failures.note(plugin.name, f"{spec.hook} {spec.name}", str(failed), at_once=left_out, **about)
 
     def _seconds(self, spec: Spec) -> float:
         return spec.timeout or self._in_force.settings.hooks.timeout_seconds

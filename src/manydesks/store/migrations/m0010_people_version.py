@@ -9,11 +9,7 @@ from __future__ import annotations
 import apsw
 
 #: what addresses are made of
-_WATCHED = {
-    "agents": ("insert", "delete", "update of name, reaches, removed_at"),
-    "teams": ("insert", "delete", "update"),
-    "team_members": ("insert", "delete", "update"),
-}
+_WATCHED = {"agents": ("name", "reaches", "removed_at"), "teams": ("name", "leader"), "team_members": ("team", "agent")}
 _DRAW = "update people_version set value = random() where only = 1"
 
 
@@ -22,7 +18,9 @@ def apply(db: apsw.Connection) -> None:
         "create table people_version (only integer primary key check (only = 1), value integer not null) strict;"
         "insert into people_version (only, value) values (1, random())"
     )
-    for table, acts in _WATCHED.items():
-        for act in acts:
-            name = f"people_{table}_{act.split()[0]}"
-            db.execute(f"create trigger {name} after {act} on {table} begin {_DRAW}; end")
+    for table, columns in _WATCHED.items():
+        # an update that writes what was there already is no change
+        differs = " or ".join(f"old.{column} is not new.{column}" for column in columns)
+        acts = {"insert": "", "delete": "", "update": f"when {differs}"}
+        for act, when in acts.items():
+            db.execute(f"create trigger people_{table}_{act} after {act} on {table} {when} begin {_DRAW}; end")

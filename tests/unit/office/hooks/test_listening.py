@@ -158,6 +158,49 @@ async def test_one_that_hangs_goes_off_and_loses_nothing_that_it_was_not_told(
     assert path.read_text() == "23456789"
 
 
+async def test_of_two_listeners_only_the_one_that_hangs_is_left_out(
+    hooks: Hooks, store: Store, plugin: Write, tmp_path: Path
+) -> None:
+    path = tmp_path / "heard"
+    plugin("ear", f"""
+        @on("processor_start", timeout=0.2)
+        def hangs(event):
+            while True: pass
+        @on("processor_start")
+        def heard(event): open({str(path)!r}, "a").write(event.data["version"])
+        """)  # fmt: skip
+    hooks.start()
+    await followed(hooks, store)
+    await notes(store, range(10))
+    await until(hooks, lambda: path.exists() and path.read_text() == "0123456789")
+    (row,) = await hooks.listed()
+    assert row["state"] == "on"
+    assert [spec["leftOut"] is None for spec in row["hooks"]] == [False, True]
+
+
+async def test_a_plugin_whose_only_listener_is_left_out_hooks_messages_and_loses_no_event(
+    hooks: Hooks, store: Store, plugin: Write, tmp_path: Path
+) -> None:
+    path = tmp_path / "heard"
+    well = "@incoming\ndef well(message): message.text += '!'\n"
+    plugin("ear", well + "@on('processor_start', timeout=0.2)\ndef heard(event):\n    while True: pass")
+    hooks.start()
+    await followed(hooks, store)
+    await notes(store, range(10))
+    async with asyncio.timeout(20):
+        while (await hooks.listed())[0]["hooks"][1]["leftOut"] is None:
+            hooks.news()
+            await asyncio.sleep(0.01)
+    incoming = Incoming(source="api", key="api_1", text="hello", channel="console", platform_id="x")
+    assert (await hooks.incoming(incoming)).text == "hello!"
+    hear = f"@on('processor_start')\ndef heard(event): open({str(path)!r}, 'a').write(event.data['version'])"
+    plugin("ear", well + hear)
+    await hooks.reload()
+    # as with one that goes off: the third, on which it was left out, and all after it come again
+    await until(hooks, lambda: path.exists() and path.read_text().endswith("9"))
+    assert path.read_text() == "23456789"
+
+
 async def test_a_slow_listener_holds_no_message_up(hooks: Hooks, store: Store, plugin: Write) -> None:
     plugin("ear", """
         import time

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from manydesks.domain.envelope import Claimed, Incoming
 from manydesks.domain.mail import Ack, Collected, Outbound
+from manydesks.office.hooks.plugin import MOST_LOST
 from manydesks.office.hooks.roster import Hooks
 from manydesks.office.rules import rules
 from manydesks.settings.home import Home
@@ -97,6 +99,51 @@ async def test_one_that_fails_is_skipped_and_said_with_the_trace(
         reader.close()
     assert (event["message"], event["run"], event["agent"]) == ("api_1", claim.run, "ada")
     assert event["trace"]
+
+
+HALF = """
+@incoming
+def well(message): message.text += "!"
+@outgoing(timeout=0.2)
+def hangs(answer):
+    open({calls!r}, "a").write(".")
+    while True: pass
+"""
+
+
+async def test_a_hook_that_hangs_is_left_out_though_another_of_its_plugin_does_well(
+    hooks: Hooks, store: Store, plugin: Write, failed: Failed, tmp_path: Path
+) -> None:
+    calls = tmp_path / "calls"
+    plugin("half", HALF.format(calls=str(calls)))
+    claim = await claimed(store)
+    message = Incoming(source="console", key="console_1", text="hello", channel="console", platform_id="x")
+    for _ in range(MOST_LOST + 2):
+        assert (await hooks.incoming(message)).text == "hello!"
+        hooked = await hooks.outgoing(claim.session, "ada", page(claim, {"text": "an answer"}))
+        assert hooked.messages[0].content == {"text": "an answer"}
+    assert calls.read_text() == "." * MOST_LOST
+    (row,) = await hooks.listed()
+    assert (row["state"], row["reason"]) == ("on", None)
+    well, hangs = row["hooks"]
+    assert well["leftOut"] is None
+    assert "3 times in a row; it is left out" in hangs["leftOut"]
+    # the last word is not held back by the pace of the first
+    assert [(event["hook"], event["times"]) for event in failed()] == [("outgoing hangs", 1), ("outgoing hangs", 2)]
+    assert failed()[-1]["reason"] == hangs["leftOut"]
+
+
+async def test_one_that_is_left_out_is_not_asked_for_the_rest_either(
+    hooks: Hooks, store: Store, plugin: Write, tmp_path: Path
+) -> None:
+    calls = tmp_path / "calls"
+    plugin("half", HALF.format(calls=str(calls)))
+    claim = await claimed(store)
+    # some answers of one page, and others that wait for their turn meanwhile
+    pages = [page(claim, *({"text": "an answer"} for _ in range(3))) for _ in range(3)]
+    after = await asyncio.gather(*(hooks.outgoing(claim.session, "ada", found) for found in pages))
+    assert [[row.content["text"] for row in found.messages] for found in after] == [["an answer"] * 3] * 3
+    assert calls.read_text() == "." * MOST_LOST
 
 
 async def test_a_long_answer_may_be_kept_long_but_not_made_longer(
