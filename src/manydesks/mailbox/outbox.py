@@ -21,6 +21,8 @@ from manydesks.mailbox import walk
 
 PIECE = 1 << 20
 
+#: of a digest: enough that no two files meet
+_DIGITS = 32
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -67,7 +69,7 @@ def keep(source: int, name: str, files: Path) -> Attachment:
     part = files / f".part-{secrets.token_hex(8)}"
     try:
         digest, size = _copy(source, os.open(part, _NEW, 0o600))
-        folder = files / digest[:32]
+        folder = files / digest[:_DIGITS]
         folder.mkdir(mode=0o700, exist_ok=True)
         # a sweep looks at the folder's age: one that is named again is young again
         os.utime(folder)
@@ -77,7 +79,12 @@ def keep(source: int, name: str, files: Path) -> Attachment:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    return Attachment(name=name, bytes=size, sha256=digest, path=f"{files.name}/{folder.name}/{name}")
+    return Attachment(name=name, bytes=size, sha256=digest, path=kept_path(digest, name, files))
+
+
+def kept_path(digest: str, name: str, files: Path) -> str:
+    """Where `keep` keeps what has this digest, as rows name it."""
+    return f"{files.name}/{digest[:_DIGITS]}/{name}"
 
 
 def discard(session: Path, id: str) -> None:

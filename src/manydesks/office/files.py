@@ -6,6 +6,7 @@ They are swept when no row names them any more, and so are the copies in the inb
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
 import re
@@ -91,6 +92,11 @@ def keep_text(text: str, name: str, files: Path) -> Attachment:
         whole.flush()
         os.lseek(whole.fileno(), 0, os.SEEK_SET)
         return outbox.keep(whole.fileno(), name, files)
+
+
+def text_path(text: str, name: str, files: Path) -> str:
+    """Where `keep_text` keeps it, in the home."""
+    return outbox.kept_path(hashlib.sha256(text.encode()).hexdigest(), name, files)
 
 
 def kept_files(given: object, home: Home) -> tuple[Attachment, ...]:

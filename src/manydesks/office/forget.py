@@ -17,11 +17,13 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from manydesks.channels.packing import ANSWER
 from manydesks.desk.furnish import office_mark
 from manydesks.desk.scrub import scrub
 from manydesks.domain.errors import BadInput, HomeError, MailboxError, SandboxError, StoreBusy, StoreFull, UnknownAgent
 from manydesks.mailbox import outbox, walk
 from manydesks.mailbox import scrub as rows
+from manydesks.office.files import text_path
 from manydesks.office.search import holds
 from manydesks.settings.home import Home, reason_of
 from manydesks.store.forget import Forgetting
@@ -140,7 +142,9 @@ def _unlinked(name: str, folder: int) -> bool:
 
 
 def _remove_files(home: Home, found: Forgetting) -> None:
-    for path in found.files:
+    # a long answer also went out as a file, which no row names: whoever needs it again makes it again
+    whole = (text_path(text, ANSWER, home.files) for text in found.texts)
+    for path in (*found.files, *whole):
         try:
             (home.path / path).unlink(missing_ok=True)
             (home.path / path).parent.rmdir()

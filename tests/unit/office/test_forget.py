@@ -9,7 +9,9 @@ from pathlib import Path
 import apsw
 import pytest
 
+from manydesks.channels.packing import ANSWER
 from manydesks.domain.envelope import Incoming
+from manydesks.office.files import keep_text
 from manydesks.office.forget import forget
 from manydesks.settings.home import Home
 from manydesks.store.store import Store
@@ -90,6 +92,15 @@ async def test_words_in_rows_that_are_no_messages(store: Store, place: Home) -> 
     message = await cancelled(store, SECRET)
     done = await forget(store, place, message, whole_trace=False, reset=False)
     assert done.left == "office.db has words of it in rows that are no message's (1 of them events)"
+
+
+async def test_the_file_that_a_long_answer_came_as(store: Store, place: Home) -> None:
+    message = await cancelled(store, SECRET)
+    kept = keep_text(SECRET, ANSWER, place.files)
+    other = keep_text("somebody else's", ANSWER, place.files)
+    await forget(store, place, message, whole_trace=False, reset=False)
+    assert not (place.path / kept.path).exists()
+    assert (place.path / other.path).exists()
 
 
 async def test_logs_keep_everything_else(store: Store, place: Home) -> None:
