@@ -41,6 +41,14 @@ class OfficeTransaction(Transaction):
         """Whether an event that was gathered, and is not in the ledger yet, is about this text."""
         return any(event[8] == body for event in self._events)
 
+    def past(self, at: int, text: str | None, row: tuple[Any, ...]) -> None:
+        """Add an event that happened at another moment: its columns from `kind` to `agent`, and its data as JSON.
+
+        For a history that is made up or brought from elsewhere, in bulk; nothing is checked.
+        """
+        *about, data = row
+        self._events.append((at, *about, self.body(text) if text is not None else None, data))
+
     def event(
         self,
         kind: str,

@@ -289,6 +289,15 @@ class Store:
 
     # people and letters
 
+    async def tell_past(self, events: Sequence[tuple[int, str | None, tuple[Any, ...]]]) -> None:
+        """Events of another time, in bulk: the arguments of `OfficeTransaction.past`. One transaction."""
+
+        def tell(tx: OfficeTransaction) -> None:
+            for event in events:
+                tx.past(*event)
+
+        await self._do(tell)
+
     async def is_new(self) -> bool:
         """Whether there never was an agent."""
         return await self._do(lambda tx: tx.one("select 1 from agents limit 1") is None)

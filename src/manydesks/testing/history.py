@@ -59,9 +59,13 @@ class Made:
 
     def row(self, seq: int, body: int | None) -> tuple[Any, ...]:
         """In the order of the columns of `events`."""
+        *about, data = self.told()
+        return (seq, self.at, *about, body, data)
+
+    def told(self) -> tuple[Any, ...]:
+        """Its columns from `kind` to `agent`, and its data as JSON."""
         data = json.dumps(self.data, separators=(",", ":"))
-        about = (self.trace, self.parent, self.message, self.run, self.session, self.agent)
-        return (seq, self.at, self.kind, *about, body, data)
+        return (self.kind, self.trace, self.parent, self.message, self.run, self.session, self.agent, data)
 
 
 def agents_of(shape: Shape) -> list[str]:

@@ -1,0 +1,53 @@
+"""A made-up history is the same for the same seed, is a ledger like any other, and never gets among real events."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import apsw
+import pytest
+
+from manydesks.domain.errors import BadInput
+from manydesks.domain.event import KINDS
+from manydesks.settings.home import Home
+from manydesks.testing.history import DAY_MS, Shape, history
+from manydesks.testing.simulate import simulate
+
+SHAPE = Shape(events=3_000, agents=5, days=6, seed=7)
+
+
+def test_the_same_seed_tells_the_same() -> None:
+    assert list(history(SHAPE)) == list(history(SHAPE))
+    assert list(history(SHAPE)) != list(history(Shape(events=3_000, agents=5, days=6, seed=8)))
+
+
+def test_time_goes_forward_and_the_days_are_used() -> None:
+    events = list(history(SHAPE))
+    assert [event.at for event in events] == sorted(event.at for event in events)
+    assert abs(len(events) - SHAPE.events) < 0.2 * SHAPE.events
+    days = {(event.at - SHAPE.begins) // DAY_MS for event in events}
+    assert set(range(6)) <= days
+
+
+def test_every_event_is_of_the_ledgers_vocabulary() -> None:
+    found = {event.kind for event in history(SHAPE)}
+    assert {"message_retried", "message_dead", "chain_handoff", "message_released", "response_retried"} <= found
+    for event in history(SHAPE):
+        assert event.data.keys() <= KINDS[event.kind].fields, event.kind
+
+
+def test_a_fresh_home_gets_it_as_a_ledger_without_a_gap(home: Path) -> None:
+    place = Home(home)
+    heard: list[int] = []
+    made = simulate(place, SHAPE, heard.append)
+    db = apsw.Connection(str(place.office_db), flags=apsw.SQLITE_OPEN_READONLY)
+    ((first, last, rows),) = db.execute("select min(seq), max(seq), count(*) from export_events").fetchall()
+    assert (first, last, rows) == (1, made, made)
+    assert heard[-1] == made
+    texts = db.execute("select e.data, b.text from events e join bodies b on b.id = e.body limit 5").fetchall()
+    assert all(json.loads(data) and text for data, text in texts)
+    assert len(db.execute("select id from agents").fetchall()) == SHAPE.agents
+    db.close()
+    with pytest.raises(BadInput, match="never used"):
+        simulate(place, SHAPE)
