@@ -38,11 +38,15 @@ def home() -> Iterator[Path]:
         yield Path(folder) / "home"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in item.keywords:
             # one JVM is enough, and the tests share its session: with several workers they all run in the same one
             item.add_marker(pytest.mark.xdist_group("spark"))
+            if item.get_closest_marker("timeout") is None:
+                # a busy machine makes Spark wait longer than anything else
+                item.add_marker(pytest.mark.timeout(600))
     if importlib.util.find_spec("pyspark") is None:
         missing = pytest.mark.skip(reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
         for item in items:

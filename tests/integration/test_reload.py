@@ -26,7 +26,10 @@ def office(make_office: Callable[..., OfficeProcess]) -> OfficeProcess:
 
 
 def write(office: OfficeProcess, text: str) -> None:
-    office.home.settings_file.write_text(text)
+    """As editors do: a look never finds half of it."""
+    fresh = office.home.settings_file.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.replace(office.home.settings_file)
 
 
 def events(office: OfficeProcess, *kinds: str) -> list[dict[str, Any]]:

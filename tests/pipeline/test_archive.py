@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from manydesks.domain.errors import LakeBusy, PipelineError
 from manydesks.pipeline import tables
+from manydesks.pipeline.commit import COMMITTED
 from manydesks.pipeline.jobs import archive as job
 from manydesks.pipeline.jobs.archive import ArchiveReport, archive
 from manydesks.pipeline.lock import hold
@@ -181,13 +182,13 @@ def test_leftovers_of_a_killed_attempt_are_swept_and_a_committed_one_is_kept(
     run(ledger, lake, spark)
     data = lake / EVENTS.folder / "data"
     (committed,) = data.iterdir()
-    (committed / tables.COMMITTED).unlink()  # as if killed between the commit and the mark
+    (committed / COMMITTED).unlink()  # as if killed between the commit and the mark
     stray = data / "0123456789abcdef"
     (stray / "_temporary" / "0").mkdir(parents=True)
     (stray / "part-00000.parquet").write_bytes(b"half a file")
     run(ledger, lake, spark)
     assert attempts_of(lake, EVENTS) == {committed.name}
-    assert (committed / tables.COMMITTED).exists()
+    assert (committed / COMMITTED).exists()
     assert rows_of(lake, EVENTS) == ledger.events()
 
 

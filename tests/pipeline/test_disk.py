@@ -100,7 +100,7 @@ def test_a_lake_that_fills_up_loses_nothing(home: Path) -> None:
     told = inside(
         home.parent / "disk",
         "256k",
-        f'quiet agent add coder; quiet pipeline run; "$PYTHON" -c "{EVENTS}" "$MANYDESKS_HOME/office.db"\n'
+        f'quiet agent add coder; "$PYTHON" -c "{EVENTS}" "$MANYDESKS_HOME/office.db"\n'
         "md pipeline run; mount -o remount,size=8m $MOUNT; quiet pipeline run; md pipeline status --check",
         MANYDESKS_HOME=str(home),
         MANYDESKS_PIPELINE__LAKE=str(home.parent / "disk" / "lake"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,4 +66,7 @@ def _unknown_table(error: AnalysisException, names: list[str]) -> str | None:
     if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
         return None
     name = (error.getMessageParameters() or {}).get("relationName", "that").replace("`", "")
-    return f"the lake has no table '{name}'; it has {', '.join(names)}."
+    near = difflib.get_close_matches(name.lower(), names, n=1)
+    return f"the lake has no table '{name}'; " + (
+        f"did you mean '{near[0]}'?" if near else f"it has {', '.join(names)}."
+    )
