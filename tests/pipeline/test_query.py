@@ -53,7 +53,8 @@ def test_empty_tables_can_be_asked(ledger: Any, lake: Path, spark: SparkSession)
 @pytest.mark.parametrize(
     ("sql", "sentence"),
     [
-        ("select * from evnts", "has no table 'evnts'; it has events, bodies, pipeline_runs."),
+        ("select * from evnts", "has no table 'evnts'; did you mean 'events'?"),
+        ("select * from zzz", "has no table 'zzz'; it has events, bodies, pipeline_runs."),
         ("select nope from events", "`nope` cannot be resolved"),
         ("select count( from events", "not a query that Spark understands: Syntax error"),
         ("select 1/0", "the query failed: Division by zero"),
