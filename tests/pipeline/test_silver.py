@@ -61,10 +61,10 @@ def late(events: list[Made]) -> list[Made]:
 def test_a_table_that_grew_is_one_that_was_made_at_once(
     ledger: Ledger, spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
-    events = list(history(Shape(events=600, agents=4, days=3, seed=seed)))
+    events = list(history(Shape(events=900, agents=4, days=4, seed=seed)))
     events += late(events)
     rng = random.Random(seed)
-    cuts = sorted(rng.sample(range(1, len(events)), 2))
+    cuts = sorted(rng.sample(range(1, len(events)), 3))
     grown, at_once = tmp_path / "grown", tmp_path / "at-once"
     for begin, end in zip([0, *cuts], [*cuts, len(events)], strict=True):
         ledger.tell(events[begin:end])
@@ -74,6 +74,9 @@ def test_a_table_that_grew_is_one_that_was_made_at_once(
         made = rows(spark, at_once, spec)
         assert rows(spark, grown, spec) == made, spec.name
         assert made, spec.name
+    bring(ledger, grown, spark, rebuild=True)
+    for spec in SILVER:
+        assert rows(spark, grown, spec) == rows(spark, at_once, spec), spec.name
 
 
 def test_a_second_run_writes_nothing(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
