@@ -8,9 +8,13 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+#: the tests with a Spark session
+SPARK = "tests/pipeline/"
 
 # The same examples in every run, so that a failure is a change of the code; `deep` looks for new ones. Examples drive
 # real files, so their time says nothing.
@@ -38,15 +42,24 @@ def home() -> Iterator[Path]:
         yield Path(folder) / "home"
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One JVM is enough, and the tests of the pipeline share its session: whatever the number of workers, they all run
+    in the same one. By their folder, since a worker cannot tell of the marks that its tests have."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneForSpark(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return SPARK if nodeid.startswith(SPARK) else nodeid
+
+    return OneForSpark(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "spark" in item.keywords:
-            # one JVM is enough, and the tests share its session: with several workers they all run in the same one
-            item.add_marker(pytest.mark.xdist_group("spark"))
-            if item.get_closest_marker("timeout") is None:
-                # a busy machine makes Spark wait longer than anything else
-                item.add_marker(pytest.mark.timeout(600))
+        if "spark" in item.keywords and item.get_closest_marker("timeout") is None:
+            # a busy machine makes Spark wait longer than anything else
+            item.add_marker(pytest.mark.timeout(600))
     if importlib.util.find_spec("pyspark") is None:
         missing = pytest.mark.skip(reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
         for item in items:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from manydesks.domain.routing import Directory, Team
@@ -69,6 +69,8 @@ def test_a_name_breaks_nothing() -> None:
 
 @given(before=st.binary(max_size=60), inside=st.binary(max_size=60), after=st.binary(max_size=60))
 def test_what_stands_around_the_marks_stays_byte_for_byte(before: bytes, inside: bytes, after: bytes) -> None:
+    # a second mark is the next test's; the generator knows the words of the code it tries
+    assume(all(b"manydesks:mates" not in part for part in (before, inside, after)))
     manual = before + b"<!-- manydesks:mates -->" + inside + END.encode() + after
     new = renewed(manual, "part")
     assert new is not None
