@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from manydesks.testing.office import OfficeProcess
@@ -33,12 +31,10 @@ def test_by_a_running_office_too(shell: Shell, office: OfficeProcess) -> None:
     assert [agent["id"] for agent in shell.value("agent", "list")] == ["assistant"]
 
 
-def test_the_sentence_is_that_of_the_run(shell: Shell, make_office: Callable[..., OfficeProcess]) -> None:
-    """The settings came to say so after the agent was there."""
+def test_options_that_the_settings_give_are_looked_at_before_the_office_opens(shell: Shell) -> None:
+    """Found in a run, they would cost messages."""
     shell.said("agent", "add", "amy")
     (shell.home / "settings.toml").write_text('[providers.rehearsal]\nrecording = "/etc/passwd"\n')
-    office = make_office()
-    office.start()
-    (message,) = office.ask("hello", to="amy")["messages"]
-    assert (message["status"], message["attempts"]) == ("dead", 1)
-    assert shell.refusal("agent", "add", "ben").endswith(message["lastError"])
+    why = "the option 'recording' must be the path of a file in the agent's workspace"
+    assert why in shell.refusal("up")
+    assert why in shell.refusal("agent", "add", "ben")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,16 @@ def test_silence_where_nothing_can_be_read(shell: Shell, home: Path) -> None:
     home.mkdir()
     (home / "office.db").write_text("nonsense")
     assert offered(shell, "manydesks chat ") == []
+
+
+def test_fish_shows_a_description_to_its_end(shell: Shell) -> None:
+    if shutil.which("fish") is None:
+        pytest.skip("fish is not installed")
+    folder = Path(sys.executable).parent
+    asked = f"{shell.said('completion', 'fish')}\ncomplete -C 'manydesks dow'"
+    environ = {**shell.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    done = subprocess.run(["fish", "-N", "-c", asked], env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout == "down\tClose the office, letting running work finish.\n"
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])

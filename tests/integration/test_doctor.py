@@ -222,3 +222,20 @@ def test_an_office_that_hangs(office: OfficeProcess, home: Path) -> None:
         os.kill(office.pid, signal.SIGCONT)
     assert (code, found["office"]["level"]) == (1, "bad")
     assert "`kill -9` its process" in found["office"]["advice"]
+
+
+def test_a_default_agent_that_there_is_not(office: OfficeProcess, home: Path) -> None:
+    assert "default agent" not in doctor(home)[1]
+    office.home.settings_file.write_text('[office]\ndefault_agent = "ghost"\n')
+    code, found = doctor(home)
+    assert code == 1
+    assert found["default agent"]["level"] == "bad"
+    assert "'ghost' does not exist" in found["default agent"]["says"]
+
+
+def test_a_section_that_its_provider_does_not_take(office: OfficeProcess, home: Path) -> None:
+    office.home.settings_file.write_text("[providers.rehearsal]\nscirpt = 'x'\n")
+    code, found = doctor(home)
+    assert code == 1
+    assert found["provider rehearsal"]["level"] == "bad"
+    assert "has no option 'scirpt'" in found["provider rehearsal"]["says"]

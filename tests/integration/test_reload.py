@@ -113,6 +113,31 @@ def test_a_file_that_is_not_valid_changes_nothing_and_is_said(shell: Shell, offi
     assert "settings  " not in shell.said("status")
 
 
+def test_what_a_provider_does_not_take_is_refused_whole(shell: Shell, office: OfficeProcess) -> None:
+    mistakes = {
+        "[providers.ghost]\nwarm = true\n": "unknown provider 'ghost', allowed are",
+        "[providers.rehearsal]\nscirpt = 'x'\n": "The provider 'rehearsal' has no option 'scirpt'",
+        "[providers.claude]\nwarm = 'yes'\n": "[providers.claude]: option 'warm' of claude must be true or false;",
+    }
+    for n, (text, said) in enumerate(mistakes.items(), 1):
+        write(office, "[dispatch]\nbatch = 9\n" + text)
+        assert said in refused(office, n)
+        # it costs no office either
+        assert said in shell.refusal("restart")
+    assert office.door.ask("send", text="!say still open")["messages"][0]["agent"] == "assistant"
+    assert events(office, "settings_changed") == []
+    office.stop()
+    assert "warm" in shell.refusal("up")
+
+
+def test_a_key_that_is_not_allowed_where_it_stands_is_not_told(shell: Shell, office: OfficeProcess) -> None:
+    shell.said("secret", "set", "openai_api_key", text="sk-very-secret-indeed\n")
+    write(office, '[providers.openai]\nmax_tokens = "sk-very-secret-indeed"\n')
+    assert "the option 'max_tokens' must be a whole number" in refused(office, 1)
+    assert b"sk-very-secret-indeed" not in office.home.office_db.read_bytes()
+    assert "sk-very-secret-indeed" not in office.log()
+
+
 def test_what_only_a_start_can_change_is_named(shell: Shell, office: OfficeProcess) -> None:
     write(office, '[office]\ndurability = "crash"\n[dispatch]\nbatch = 1\n')
     assert changed(office, 1)["next_start"] == ["office.durability"]

@@ -94,8 +94,7 @@ def test_who_waits_too_long_is_told(make_office: Callable[..., OfficeProcess], s
     office.start()
     for agent in ("writer", "critic", "lead"):
         shell.said("agent", "add", agent)
-    shell.said("queue", "pause", "writer")
-    chain = shell.value("send", "[@writer: one] -> [@critic: two]")["messages"][1]["messageId"]
+    chain = shell.value("send", "[@writer: !sleep 30] -> [@critic: two]")["messages"][1]["messageId"]
     join = shell.value("send", "[@writer: one] => [@lead: two]")["messages"][1]["messageId"]
     dead = office.until(ended(chain, "dead"))
     assert dead["lastError"].startswith("it waited 1 s in vain. @writer has not answered")

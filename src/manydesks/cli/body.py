@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import BinaryIO
 
 from manydesks.domain.errors import BadInput
 
@@ -10,10 +11,17 @@ from manydesks.domain.errors import BadInput
 STDIN_BYTES = 8 * 1024 * 1024
 
 
+def stdin() -> BinaryIO:
+    """Standard input, which a caller may have closed."""
+    if sys.stdin is None:
+        raise BadInput("There is nothing to read: standard input is closed.")
+    return sys.stdin.buffer
+
+
 def read_body(text: str) -> str:
     """The text, never empty and always real Unicode. The line end that `echo` adds to standard input is dropped."""
     if text == "-":
-        given = sys.stdin.buffer.read(STDIN_BYTES + 1)
+        given = stdin().read(STDIN_BYTES + 1)
         if len(given) > STDIN_BYTES:
             raise BadInput(f"Standard input holds more than {STDIN_BYTES // 1024 // 1024} MiB of text.")
         try:

@@ -28,11 +28,14 @@ def today(invocation: Invocation) -> list[dict[str, Any]]:
 
 def amount(unit: str, value: float) -> str:
     """Of one unit, as people read it."""
-    return f"${value:,.2f}" if unit == "usd" else f"{value:,} {unit}"
+    if unit == "usd":
+        return f"${value:,.2f}"
+    return f"{value:,} {unit.removesuffix('s') if value == 1 else unit}"
 
 
 def sentence(line: dict[str, Any]) -> str:
     """One cap in words."""
     unit = line["unit"]
     reserved = f", {amount(unit, line['reserved'])} reserved" if line["reserved"] else ""
-    return f"{amount(unit, line['spent'])} of {amount(unit, line['cap'])} spent{reserved}"
+    spent = amount(unit, line["spent"]) if unit == "usd" else f"{line['spent']:,}"
+    return f"{spent} of {amount(unit, line['cap'])} spent{reserved}"

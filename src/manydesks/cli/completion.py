@@ -33,6 +33,8 @@ def completion(invocation: Invocation, shell: str) -> None:
     assert kind is not None
     # not the class's own `source`: that of bash runs bash to ask for its version
     script = ShellComplete.source(kind(cli, {}, "manydesks", "_MANYDESKS_COMPLETE"))
+    # click's own splits a description at each of its commas, and shows no more than its beginning
+    script = script.replace('(string split "," $completion)', '(string split --max 1 "," $completion)')
     out = invocation.out
     if out.json:
         out.value({"shell": shell, "script": script, "how": HOW[shell]})

@@ -9,10 +9,11 @@ import click
 
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
+from manydesks.cli.number import NUMBER
 from manydesks.cli.output import dumps, plain
 from manydesks.cli.quantity import moment
 from manydesks.cli.text import one_line
-from manydesks.domain.errors import BadInput
+from manydesks.domain.errors import BadInput, UnknownTrace
 
 PAGE = 500
 #: a wake-up lost between a look and a wait costs no more than this
@@ -23,7 +24,7 @@ LOOK_AGAIN_SECONDS = 1.0
 @click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now, until Ctrl-C.")
 @click.option("--type", "kinds", metavar="KIND", multiple=True, help="Only this kind; may be given several times.")
 @click.option("--trace", "trace", metavar="ID", help="Only those of one trace.")
-@click.option("--after", type=click.IntRange(min=0), metavar="SEQ", help="Only those after this number.")
+@click.option("--after", type=NUMBER, metavar="SEQ", help="Only those after this number.")
 @pass_invocation
 def events(invocation: Invocation, follow: bool, kinds: tuple[str, ...], trace: str | None, after: int | None) -> None:
     """Show what happened, from the ledger.
@@ -33,6 +34,7 @@ def events(invocation: Invocation, follow: bool, kinds: tuple[str, ...], trace: 
     """
     _check(kinds)
     reader, out = invocation.reader, invocation.out
+    trace = _trace(invocation, trace)
     if after is None:
         after = reader.head() if follow else reader.first() - 1
     if not follow:
@@ -66,6 +68,20 @@ def _pages(
     while page := invocation.reader.events(after, PAGE, kinds=list(kinds) or None, trace=trace):
         yield from page
         after = page[-1]["seq"]
+
+
+def _trace(invocation: Invocation, id: str | None) -> str | None:
+    """The trace that is meant, also by one of its messages. One that nobody knows would match nothing, silently."""
+    if id is None:
+        return None
+    reader = invocation.reader
+    found = reader.trace(id)
+    if found is not None:
+        return str(found["traceId"])
+    # its messages may be pruned, and its events kept
+    if not reader.events(reader.first() - 1, 1, trace=id):
+        raise UnknownTrace(trace=id)
+    return id
 
 
 def _check(kinds: tuple[str, ...]) -> None:

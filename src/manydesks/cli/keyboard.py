@@ -36,6 +36,8 @@ class Keyboard:
             except EOFError:
                 sys.stdout.write("\n")
                 return None
+        if sys.stdin is None:  # closed: as at its end
+            return None
         given = sys.stdin.buffer.readline(STDIN_BYTES)
         if not given:
             return None

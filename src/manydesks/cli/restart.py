@@ -28,9 +28,9 @@ def restart(invocation: Invocation, timeout: float) -> None:
     foreground of a terminal; one that is a service stays one. Without an office running, one is opened. Settings that
     are not valid are refused first, so that they cost no office.
     """
-    from manydesks.settings.load import load_settings
+    from manydesks.office.valid import valid_settings
 
-    load_settings(invocation.home, invocation.environ)
+    valid_settings(invocation.home, invocation.environ)
     out = invocation.out
     service = _service(invocation)
     if service is not None:

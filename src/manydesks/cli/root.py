@@ -74,6 +74,10 @@ class Root(Group):
         A command returns its exit code, or None for 0. What it raises is told by `failure.report`. click's own `main`
         is not used: it has its own sentences and codes for errors, and takes any return value for success.
         """
+        if None in (sys.stdin, sys.stdout, sys.stderr):
+            from manydesks.cli.streams import mend_streams
+
+            mend_streams()
         os.umask(0o077)  # whatever a command, or a library it loads, makes without a thought is the owner's alone
         arguments = list(sys.argv[1:] if args is None else args)
         prog_name = prog_name or "manydesks"

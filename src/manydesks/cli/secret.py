@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from manydesks.cli import exits
+from manydesks.cli.body import stdin
 from manydesks.cli.command import Group, pass_invocation
 from manydesks.cli.consent import consent
 from manydesks.cli.invocation import Invocation
@@ -81,7 +80,7 @@ def _value(invocation: Invocation, name: str) -> str:
         import getpass
 
         return getpass.getpass(f"Value of {one_line(name)} (it is not shown): ").strip()
-    given = sys.stdin.buffer.read(MOST_BYTES + 1)
+    given = stdin().read(MOST_BYTES + 1)
     if len(given) > MOST_BYTES:
         raise BadInput(f"Standard input holds more than {MOST_BYTES // 1024} KiB, which is no secret.")
     try:

@@ -54,6 +54,7 @@ def status(invocation: Invocation) -> int:
             "caps": _caps(invocation),
             "officePaused": office,
             "waiting": reader.overview(),
+            "missingDefault": _missing_default(invocation, {row["id"] for row in agents}),
         }
     except ManyDesksError as error:
         if state == "up":
@@ -76,10 +77,14 @@ def status(invocation: Invocation) -> int:
         out.line(f"budget  {one_line(agent)} is paused: {one_line(reason)}")
     for cap in seen.get("caps", ()):
         out.line(f"today   {one_line(cap['agent'] or 'the office')}: {sentence(cap)}")
+    if (missing := seen.get("missingDefault")) and not ((host or {}).get("settings") or {}).get("refused"):
+        out.line(f"default {one_line(missing)} does not exist: a message that names nobody is refused")
     for line, why in ((host or {}).get("channels") or {}).get("down", {}).items():
         out.line(f"channel {one_line(line)} is down: {one_line(why)}")
     for line in _settings(host):
         out.line(f"settings  {line}")
+    for line in _pipeline(host):
+        out.line(f"pipeline  {line}")
     for line in _waiting(seen["queue"], seen["waiting"]):
         out.line(f"{'waits':<8}{line}")
     return exits.OK if state == "up" else exits.FAILED
@@ -91,6 +96,17 @@ def _caps(invocation: Invocation) -> list[dict[str, Any]]:
         return [cap for cap in today(invocation) if cap["agent"] is None or cap["spent"] or cap["reserved"]]
     except SettingsError:
         return []
+
+
+def _missing_default(invocation: Invocation, agents: set[str]) -> str | None:
+    """The default agent that the settings name, if there are agents and it is none of them."""
+    from manydesks.settings.load import load_settings
+
+    try:
+        name = load_settings(invocation.home, invocation.environ).office.default_agent
+    except SettingsError:
+        return None
+    return name if agents and name not in agents else None
 
 
 def _about(host: dict[str, Any] | None) -> str:
@@ -108,6 +124,18 @@ def _settings(host: Mapping[str, Any] | None) -> Iterator[str]:
         yield f"not taken, the old ones stay: {one_line(str(known['refused']))}"
     for name in known.get("nextStart") or ():
         yield f"{one_line(str(name))} takes effect at the next start"
+
+
+def _pipeline(host: Mapping[str, Any] | None) -> Iterator[str]:
+    """What the office does by itself for the lake, and how it went."""
+    known = (host or {}).get("pipeline") or {}
+    if running := known.get("running"):
+        yield f"{running['job']}  (process {running['pid']}, since {moment(running['startedAt'])})"
+    last = known.get("last")
+    if last and not last["ok"]:
+        yield f"the last {last['job']} failed, {moment(last['endedAt'])}: {one_line(str(last['reason']))}"
+    elif last and not running:
+        yield f"the last {last['job']} ended well, {moment(last['endedAt'])}"
 
 
 def _waiting(queue: Mapping[str, int] | None, waiting: Mapping[str, Any] | None) -> Iterator[str]:

@@ -25,6 +25,8 @@ Scope = Literal["agent", "office", "trace"]
 HOLD_REASON = "budget"
 
 MICROS = 1_000_000
+#: the smallest cap in dollars: what is less would be counted as 0, which is none
+LEAST = 1 / MICROS
 #: no cap, and no usage of one run, is taken for more than this; sums of these fit into 64 bits
 MOST = 10**15
 #: how many of an agent's last runs say what the next one will use
@@ -217,6 +219,8 @@ def parse_budget(text: str) -> dict[str, float | int]:
         value = float(number) if unit == "usd" else int(number)
         if value > MOST / MICROS:
             raise BadInput(f"A budget's amounts are at most {MOST // MICROS:,}, not {number[:40]}.")
+        if unit == "usd" and 0 < value < LEAST:
+            raise BadInput(f"A budget's dollars are 0, which is no cap, or at least {LEAST:f}, not {number[:40]}.")
         found[unit] = value
     return found
 

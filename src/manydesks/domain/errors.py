@@ -37,6 +37,7 @@ ManyDesksError
     ├── ExtraMissing
     ├── JavaMissing
     ├── LakeBusy
+    ├── LakeWatched
     └── NoInsights           the published tables are not there, or not such as this version reads
 
 A class's docstring is its message, with the error's details filled in; it says what is allowed or what to do next.
@@ -45,6 +46,9 @@ A class's docstring is its message, with the error's details filled in; it says 
 from __future__ import annotations
 
 import inspect
+
+#: the exit code of what somebody else does just now (sysexits' EX_TEMPFAIL): nothing is wrong, and later it can be done
+BUSY = 75
 
 
 class ManyDesksError(Exception):
@@ -207,6 +211,14 @@ class JavaMissing(PipelineError):
 
 class LakeBusy(PipelineError):
     """Another pipeline run works on the lake {path} (process {pid}); wait for it to end."""
+
+    exit_code = BUSY
+
+
+class LakeWatched(PipelineError):
+    """Another `manydesks pipeline watch` keeps the lake {path} fresh (process {pid}); one is enough."""
+
+    exit_code = BUSY
 
 
 class NoInsights(PipelineError):

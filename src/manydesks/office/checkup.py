@@ -17,6 +17,7 @@ from manydesks.office import condition
 from manydesks.office.door import Door
 from manydesks.office.finding import Finding, Level
 from manydesks.office.hooks.examine import examine
+from manydesks.office.pipeline.finding import pipeline
 from manydesks.office.service.manager import service_of
 from manydesks.office.upstreams import Doors, lacking, upstreams
 from manydesks.runner.providers.base import Descriptor
@@ -70,10 +71,13 @@ async def checkup(home: Home, clock: Clock, environ: Mapping[str, str]) -> Async
         yield finding
     for finding in _upstreams(settings, secrets):
         yield finding
+    for finding in _default_agent(settings, agents):
+        yield finding
     for agent in agents:
         yield await _agent(home, furnisher, doors, agent)
     async for finding in _plugins(home, settings):
         yield finding
+    yield pipeline(home, settings)
     yield _java(environ)
     for finding in _service(home, environ):
         yield finding
@@ -135,10 +139,10 @@ def _providers(settings: Settings, agents: list[dict[str, Any]]) -> list[Finding
     findings = []
     for name in known.names():
         users = [str(agent["id"]) for agent in agents if agent["provider"] == name]
-        works, why = _works(known.get(name), settings)
+        level, why = _works(known.get(name), settings)
         used = f" Used by {', '.join(users)}." if users else ""
         says = f"{why[0].upper()}{why[1:]}{'' if why.endswith('.') else '.'}{used}"
-        findings.append(Finding(what=f"provider {name}", level="ok" if works else "note", says=says))
+        findings.append(Finding(what=f"provider {name}", level=level, says=says))
     for name in settings.providers:
         if name not in known.names():
             says = f"The settings have a [providers.{name}], but there is no such provider."
@@ -150,16 +154,16 @@ def _providers(settings: Settings, agents: list[dict[str, Any]]) -> list[Finding
     return findings
 
 
-def _works(provider: Descriptor, settings: Settings) -> tuple[bool, str]:
+def _works(provider: Descriptor, settings: Settings) -> tuple[Level, str]:
     try:
         options = checked_options(provider, {}, settings)
     except ManyDesksError as error:
-        return False, str(error)
+        return "bad", str(error)  # with such a section no office opens
     health = provider.check({name: value for name, value in options.items() if name in provider.options})
     if health.works and provider.endpoint is not None and provider.program is None:
         # which server it asks is an agent's own business
-        return True, f"it asks a model server that speaks {provider.endpoint}"
-    return health.works, health.why or "it works"
+        return "ok", f"it asks a model server that speaks {provider.endpoint}"
+    return "ok" if health.works else "note", health.why or "it works"
 
 
 def _upstreams(settings: Settings, secrets: Mapping[str, str]) -> list[Finding]:
@@ -170,6 +174,15 @@ def _upstreams(settings: Settings, secrets: Mapping[str, str]) -> list[Finding]:
         says = f"{upstream.kind} at {upstream.base_url}. {lacks or key}"
         findings.append(Finding(what=f"upstream {upstream.name}", level="note" if lacks else "ok", says=says))
     return findings
+
+
+def _default_agent(settings: Settings, agents: list[dict[str, Any]]) -> Iterator[Finding]:
+    """Said only where there are agents, and it is none of them."""
+    name = settings.office.default_agent
+    if agents and name not in {agent["id"] for agent in agents}:
+        says = f"The office's default agent '{name}' does not exist: a message that names nobody is refused."
+        advice = f"`manydesks agent add {name}`, or name another one in office.default_agent."
+        yield Finding(what="default agent", level="bad", says=says, advice=advice)
 
 
 async def _agent(home: Home, furnisher: Furnisher, doors: Doors, agent: Mapping[str, Any]) -> Finding:

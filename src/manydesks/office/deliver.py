@@ -10,16 +10,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from manydesks.channels.base import CutOff, DeliveryFailed, Receipt
 from manydesks.channels.packing import ANSWER, pieces, wants_file
+from manydesks.domain.cleaning import ID, clean, sentence
 from manydesks.domain.clock import Clock, SystemClock
 from manydesks.domain.envelope import Parcel
+from manydesks.domain.errors import StoreError
 from manydesks.domain.failure import Failure, FailureClass, RetryAt, next_step
 from manydesks.office.accounts import Account
 from manydesks.office.files import keep_text
 from manydesks.office.patience import until_stored
 from manydesks.office.rules import retry_policy, rules
+from manydesks.office.stranger import within, words_of
 from manydesks.office.switchboard import Connected, Switchboard
 from manydesks.settings.model import Settings
 from manydesks.store.deliver import Delivery
@@ -31,8 +35,8 @@ log = logging.getLogger(__name__)
 SENDINGS = 64
 #: how often it is looked for what has become too old
 LOOK_MS = 60_000
-#: after its time is over a sending gets this long to hear of it
-GRACE_SECONDS = 1.0
+#: why a response is `unsure` that could not be settled by what its channel said
+UNSETTLED = "what became of it could not be stored; the office's log says why"
 
 
 class Deliverer:
@@ -111,15 +115,25 @@ class Deliverer:
             log.error("A delivery could not be settled", exc_info=error, extra={"action": "delivery_failed"})
 
     async def _send(self, parcel: Parcel, at: Connected | None) -> None:
-        if at is None:
-            # it went down since the claim: nothing was sent
-            verdict: Delivery | None = Delivery(retry_in_ms=0, reason="the channel went down before it was sent")
-        else:
-            verdict = await self._pieces(parcel, at)
-        if verdict is not None:
-            said = verdict
-            settle = lambda: self._store.settle(parcel, said, limits=self._limits)  # noqa: E731
-            await until_stored(settle, give_up=lambda: self._stopping)
+        try:
+            if at is None:
+                # it went down since the claim: nothing was sent
+                verdict: Delivery | None = Delivery(retry_in_ms=0, reason="the channel went down before it was sent")
+            else:
+                verdict = await self._pieces(parcel, at)
+            if verdict is not None:
+                await self._settle(parcel, verdict)
+        except StoreError:
+            # we are stopping, and the next start settles it
+            raise
+        except Exception as error:
+            # nobody would look at it again, and its conversation would wait for it: a person decides
+            log.error("A delivery could not be settled", exc_info=error, extra={"action": "delivery_unsettled"})
+            await self._settle(parcel, Delivery(unsure=True, reason=UNSETTLED))
+
+    async def _settle(self, parcel: Parcel, verdict: Delivery) -> None:
+        settle = partial(self._store.settle, parcel, verdict, limits=self._limits)
+        await until_stored(settle, give_up=lambda: self._stopping)
 
     async def _pieces(self, parcel: Parcel, at: Connected) -> Delivery | None:
         """Send what is not out yet. None: the claim is no longer ours, and somebody else sees to it."""
@@ -130,17 +144,17 @@ class Deliverer:
             for piece in pieces(parcel, account.channel):
                 receipt = await self._one(at, replace(piece.parcel, receipts=receipts))
                 if piece.last:
-                    return Delivery(receipt=receipt.id)
-                receipts = (*receipts, receipt.id)
-                sent = partial(self._store.piece_sent, parcel, receipt.id, piece.after)
+                    return Delivery(receipt=receipt)
+                receipts = (*receipts, receipt)
+                sent = partial(self._store.piece_sent, parcel, receipt, piece.after)
                 if not await until_stored(sent, give_up=lambda: self._stopping):
                     return None
             raise AssertionError("a response has at least one piece")
         except DeliveryFailed as refused:
-            return self._after(parcel, refused.failure)
+            return self._after(parcel, _understood(refused))
         except Exception as error:
             log.warning("A delivery was cut off", exc_info=error, extra={"action": "delivery_cut_off"})
-            return self._cut_off(account.rule, parcel, f"{type(error).__name__}: {error}")
+            return self._cut_off(account.rule, parcel, words_of(error))
 
     async def _with_file(self, parcel: Parcel, account: Account) -> Parcel:
         """A long answer also comes as a file; the same one at every attempt."""
@@ -155,21 +169,14 @@ class Deliverer:
             return parcel
         return replace(parcel, files=(*parcel.files, whole))
 
-    async def _one(self, at: Connected, piece: Parcel) -> Receipt:
-        """One piece, within its time; a channel that does not even hear that it is over is left behind."""
+    async def _one(self, at: Connected, piece: Parcel) -> str:
+        """One piece, within its time; a channel that does not even hear that it is over is left behind. The receipt."""
         seconds = self._settings.delivery.timeout_seconds
-        task = asyncio.ensure_future(at.channel.send(piece))
-        try:
-            await asyncio.wait({task}, timeout=seconds)
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task}, timeout=GRACE_SECONDS)
-        except asyncio.CancelledError:
-            task.cancel()
-            raise
-        if not task.done() or task.cancelled():
-            raise TimeoutError(f"it was not sent within {seconds} s")
-        return task.result()
+        late, name = f"it was not sent within {seconds} s", f"a sending on {piece.line}"
+        receipt: Any = await within(seconds, lambda: at.channel.send(piece), late, name=name)
+        if not isinstance(receipt, Receipt) or not isinstance(receipt.id, str):
+            raise TypeError("the channel gave back no receipt")
+        return clean(receipt.id, ID)
 
     def _after(self, parcel: Parcel, failure: Failure) -> Delivery:
         step = next_step(failure, parcel.attempt, self._policy, self._rng)
@@ -183,3 +190,18 @@ class Deliverer:
             return again
         # after the last attempt too nobody knows: to call it dead would be a guess
         return Delivery(dropped=True, reason=reason) if rule == "drop" else Delivery(unsure=True, reason=reason)
+
+
+def _understood(refused: DeliveryFailed) -> Failure:
+    """What a channel said of its failure, as far as it can be: nothing of it may keep it from being stored."""
+    said: Any = refused.failure
+    if not isinstance(said, Failure):
+        return Failure(kind=FailureClass.TRANSIENT, reason=words_of(refused))
+    # a stranger's values, whatever their types promise
+    kind: Any = said.kind
+    asked: Any = said.retry_after
+    return Failure(
+        kind=kind if isinstance(kind, FailureClass) else FailureClass.TRANSIENT,
+        reason=sentence(str(said.reason)),
+        retry_after=asked if isinstance(asked, (int, float)) else None,
+    )

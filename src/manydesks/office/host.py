@@ -31,15 +31,17 @@ from manydesks.office.inforce import InForce
 from manydesks.office.intake import Intake
 from manydesks.office.keeper import Keeper
 from manydesks.office.lock import HOST_LOCK, WRITE_LOCK, beat, host_locks
+from manydesks.office.pipeline.archivist import Archivist
 from manydesks.office.recovery import recover
 from manydesks.office.reload import Reload
 from manydesks.office.rules import rules
+from manydesks.office.running import leave, run_to_its_end
 from manydesks.office.switchboard import Switchboard
 from manydesks.office.threads import MailboxThreads
 from manydesks.office.upstreams import Doors, known_secrets
+from manydesks.office.valid import valid_settings
 from manydesks.office.wire import SOCKET
 from manydesks.settings.home import Home
-from manydesks.settings.load import load_settings
 from manydesks.settings.model import Settings
 from manydesks.store.claim import LEASE_MS
 from manydesks.store.store import Store
@@ -59,10 +61,12 @@ def run_host(home: Home, *, announce: Callable[[dict[str, Any]], None] | None = 
     # whatever SQLite, a desk or a library makes here without a thought is the owner's alone
     os.umask(0o077)
     home.prepare()
-    settings = load_settings(home)
+    settings = valid_settings(home)
     hostlog.set_up(settings.office.log_level, lambda: known_secrets(home))
     with host_locks(home):
-        asyncio.run(Host(home, settings, announce=announce).run())
+        left = run_to_its_end(Host(home, settings, announce=announce).run())
+    if left:
+        leave(0, left)
     return 0
 
 
@@ -95,6 +99,7 @@ class Host:
         self._dispatcher: Dispatcher | None = None
         self._board: Switchboard | None = None
         self._hooks: Hooks | None = None
+        self._archivist: Archivist | None = None
         self._announce = announce
         # a terminal has a person before it, and a service its own clock; only our log needs the time on each line
         kept = HostLog(home.logs / hostlog.NAME).has(1)
@@ -158,6 +163,7 @@ class Host:
         )
         deliverer = Deliverer(store, board, self._settings, files=self._home.files, clock=self._clock)
         keeper = Keeper(store, self._settings.retention, self._clock, self._home)
+        archivist = self._archivist = Archivist(self._home, self._in_force, self._clock)
         for taker in (
             purse.take_settings,
             doors.take_settings,
@@ -174,6 +180,7 @@ class Host:
         if self._announce is not None:
             self._announce({"pid": os.getpid(), "home": str(self._home.path)})
         keeper.start()
+        archivist.start()
         await board.start()
         sandbox = asyncio.create_task(self._tell_of_sandbox(furnisher))
         try:
@@ -181,6 +188,8 @@ class Host:
         finally:
             sandbox.cancel()
             await asyncio.gather(sandbox, return_exceptions=True)
+            # its process has a commit to finish: meanwhile the others stop
+            archived = asyncio.create_task(archivist.stop(self._hurry))
             await control.stop()
             await keeper.stop()
             await dispatcher.stop(self._in_force.settings.runner.stop_seconds, self._hurry)
@@ -188,7 +197,8 @@ class Host:
             await doors.stop()
             await deliverer.pump()
             await self._unless_hurried(deliverer.drain(self._in_force.settings.delivery.timeout_seconds))
-            await board.stop()
+            await self._unless_hurried(board.stop())
+            await archived
             await store.note("processor_stop", version=__version__, incarnation=store.worker)
 
     async def _tell_of_sandbox(self, furnisher: Furnisher) -> None:
@@ -300,6 +310,7 @@ class Host:
                 "desks": self._dispatcher.desks() if self._dispatcher is not None else None,
                 "channels": {"up": sorted(self._board.up), "down": dict(self._board.why)} if self._board else None,
                 "settings": {"refused": self._reload.refused, "nextStart": self._reload.waiting()},
+                "pipeline": self._archivist.shown() if self._archivist is not None else None,
             }
         if self._clerk is None or self._dispatcher is None:
             raise BadInput("The office is not open yet.")

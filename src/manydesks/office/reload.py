@@ -15,11 +15,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from manydesks.domain.errors import HomeError, SettingsError, StoreError
-from manydesks.office.accounts import accounts
 from manydesks.office.inforce import InForce
-from manydesks.office.upstreams import known_secrets, upstreams
+from manydesks.office.upstreams import known_secrets
+from manydesks.office.valid import valid_settings
 from manydesks.settings.home import Home
-from manydesks.settings.load import load_settings
 from manydesks.settings.model import Settings
 from manydesks.settings.secrets import mask
 from manydesks.store.store import Store
@@ -60,9 +59,10 @@ class Reload:
         if not at_once and (shape == self._done or not settled):
             return False
         try:
-            fresh = await asyncio.to_thread(self._read)
+            fresh = await asyncio.to_thread(valid_settings, self._home, self._environ)
         except (SettingsError, HomeError) as error:
-            await self._refuse(store, str(error))
+            # what is not allowed somewhere may be a key that was put there
+            await self._refuse(store, mask(str(error), known_secrets(self._home)))
             self._done = shape
             return False
         if self._shape() != shape:
@@ -99,12 +99,6 @@ class Reload:
                 del self._untold[0]
         except StoreError as error:
             log.error("%s", error, extra={"action": "store_failed"})
-
-    def _read(self) -> Settings:
-        settings = load_settings(self._home, self._environ)
-        upstreams(settings)  # an address that no key may go to is refused here, as at the start
-        accounts(settings)  # and so is what a channel does not take
-        return settings
 
     def _shown(self, values: dict[str, Any]) -> dict[str, Any]:
         """No secret belongs into settings; one that is there all the same does not go into the ledger."""

@@ -10,14 +10,20 @@ import re
 
 MASK = "***"
 
+# lengths have a limit where a text made for it could otherwise be gone through again and again
 _SHAPES = (
     # keys that say what they are
     re.compile(r"\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|glpat|xox[a-z])[-_][A-Za-z0-9_\-]{8,}"),
-    re.compile(r"\bAKIA[A-Z0-9]{12,}"),
-    re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
+    re.compile(r"\b(?:hf|npm|dop_v1|xapp)[-_][A-Za-z0-9_\-]{16,}"),
+    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}"),
+    re.compile(r"\bAIza[A-Za-z0-9_\-]{30,}"),
+    re.compile(r"\b[0-9]{8,10}:[A-Za-z0-9_\-]{35}\b"),  # a Telegram bot
+    re.compile(r"\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
 )
+_BLOCK = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
+_LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@]+:)[^\s/@]+(?=@)")
 _NAMED = re.compile(
-    r"(?i)(\b(?:[a-z0-9]+[_-])*(?:api[_-]?key|authorization|token|secret|password|passwd)\b[\"']?\s*[:=]\s*"
+    r"(?i)(\b(?:[a-z0-9]+[_-]){0,9}(?:api[_-]?key|authorization|token|secret|password|passwd)\b[\"']?\s*[:=]\s*"
     r"(?:bearer\s+|basic\s+)?)([\"']?)([^\s\"',;]{4,})"
 )
 _BEARER = re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{8,}")
@@ -25,7 +31,8 @@ _BEARER = re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{8,}")
 
 def masked(text: str) -> str:
     """The text, with asterisks where something looks like a key."""
-    for shape in _SHAPES:
+    for shape in (_BLOCK, *_SHAPES):
         text = shape.sub(MASK, text)
+    text = _LOGIN.sub(rf"\1{MASK}", text)
     text = _NAMED.sub(rf"\1\2{MASK}", text)
     return _BEARER.sub(rf"\1{MASK}", text)

@@ -12,6 +12,7 @@ from manydesks.store import teams
 from manydesks.store.directory import NAME_RULE, PRESENT, check_name, directory, unknown_agent
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.places import set_default
+from manydesks.store.waits import may_begin
 
 COLUMNS = (
     "id", "name", "provider", "model", "workspace", "sandbox", "options", "concurrency", "budget", "reaches", "paused",
@@ -181,6 +182,8 @@ def _set_paused(tx: OfficeTransaction, id: str, paused: int, kind: str, actor: s
     # what a budget has paused, a budget resumes
     tx.run("update agents set paused = ?, updated_at = ? where id = ?", (before & ~BY_HAND | paused, tx.now, id))
     tx.event(kind, agent=id, actor=actor)
+    if not paused:
+        may_begin(tx, id)
     return True
 
 

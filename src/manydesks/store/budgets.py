@@ -38,6 +38,7 @@ from manydesks.store.accept import MESSAGES
 from manydesks.store.asking import ask_owner, tell_place, withdraw_questions
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.spending import BOOK, RESERVE, SETTLE, about_of, book_of, first_word
+from manydesks.store.waits import may_begin
 
 #: as an actor, in the ledger
 ACTOR = "budget"
@@ -142,6 +143,7 @@ def lift(tx: OfficeTransaction, budget: Budget) -> None:
                    "where id = ?", (tx.now, agent))  # fmt: skip
             if paused == PAUSED:
                 tx.event("agent_resumed", agent=agent, actor=ACTOR)
+                may_begin(tx, agent)
             for book in books:
                 withdraw_questions(tx, about_of(book), "there is room again")
 

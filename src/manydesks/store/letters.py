@@ -55,6 +55,7 @@ def release(tx: OfficeTransaction, message_id: str, *, actor: str = "owner") -> 
     tx.run("update messages set hold_reason = null, last_error = null where id = ?", (row,))
     MESSAGES.enter(tx, row)
     tx.event("message_released", trace=trace, message=message_id, agent=agent, actor=actor)
+    waiting.its_turn(tx, message_id)
     return word(MessageState.PENDING)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from manydesks.store.ledger import OfficeTransaction
+from manydesks.store.waits import may_begin
 
 #: its name among the marks; 1: paused
 PAUSED = "paused"
@@ -22,7 +23,10 @@ def pause_office(tx: OfficeTransaction, *, actor: str = "owner") -> bool:
 
 def resume_office(tx: OfficeTransaction, *, actor: str = "owner") -> bool:
     """Runs begin again; an agent that is paused by itself stays so. False: it was not paused."""
-    return _set(tx, False, "office_resumed", actor)
+    resumed = _set(tx, False, "office_resumed", actor)
+    if resumed:
+        may_begin(tx)
+    return resumed
 
 
 def _set(tx: OfficeTransaction, paused: bool, kind: str, actor: str) -> bool:

@@ -10,6 +10,7 @@ from manydesks.store.deliver import Delivery, settle_parcel
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.outcome import Rules, died, find_run
 from manydesks.store.respond import RESPONSES
+from manydesks.store.waits import may_begin
 
 #: a channel that sends again what was cut off, and one that gives it up; any other leaves it unsure
 RESEND, DROP = "resend", "drop"
@@ -48,6 +49,8 @@ def release(tx: OfficeTransaction, worker: str, rules: Rules, rule_of: Mapping[s
             last = retries + 1 >= rules.deliveries
             settle_parcel(tx, row, fence, _verdict(None if last else rule_of.get(found[0]) if found else None))
         RESPONSES.end(tx, fence)
+    # nothing could begin while the office was closed
+    may_begin(tx)
     return freed
 
 

@@ -20,6 +20,7 @@ from manydesks.domain.waiting import Part, one_line, told, verdict
 from manydesks.store import waits
 from manydesks.store.accept import MESSAGES, remember
 from manydesks.store.ledger import OfficeTransaction
+from manydesks.store.pausing import is_paused
 from manydesks.store.respond import origin, store_response
 from manydesks.store.retention import free_body
 from manydesks.store.said import said
@@ -64,6 +65,7 @@ def revived(tx: OfficeTransaction, message_id: str) -> None:
     own = waits.of_message(tx, message_id)
     if own is not None and not own.told:
         _tell(tx, own, _held(tx, message_id))
+    its_turn(tx, message_id)
     _part_moved(tx, message_id, PartState.OPEN, "")
 
 
@@ -82,13 +84,24 @@ def let_go(tx: OfficeTransaction, message_id: str, *, actor: str) -> bool:
     return True
 
 
+def its_turn(tx: OfficeTransaction, message_id: str) -> None:
+    """It may begin only now: nobody behind it has waited in vain yet, also where it counted as broken."""
+    for behind in waits.that_wait(tx, message_id):
+        waits.renew(tx, behind)
+
+
 def expire(tx: OfficeTransaction) -> None:
-    """Those whose time is over: a join goes on with what there is, a step of a chain is dead."""
+    """Those whose time is over: a join goes on with what there is, a step of a chain is dead.
+
+    Not while something that they wait for may not begin; their time counts anew as soon as it may.
+    """
     for _ in range(SWEEP):
         join = waits.overdue(tx)
         if join is None:
             return
-        if join.kind == "join":
+        if waits.is_blocked(tx, join, office_paused=is_paused(tx)):
+            waits.renew(tx, join)
+        elif join.kind == "join":
             _release(tx, join, JoinState.TIMED_OUT)
         else:
             _die(tx, join)
@@ -128,9 +141,7 @@ def _release(tx: OfficeTransaction, join: Join, state: JoinState, *, actor: str 
     last = tx.one(_LAST_PART, (join.id,)) if actor is None else None
     tx.event("message_released", **_about(message), run=last[0] if last else None, body=body, reason=join.kind,
              ref=join.id, outcome=state.name.lower(), actor=actor)  # fmt: skip
-    # it is its turn only now: nobody behind it has waited in vain yet, also where it counted as broken
-    for behind in waits.that_wait(tx, join.message):
-        waits.renew(tx, behind)
+    its_turn(tx, join.message)
     _part_moved(tx, join.message, PartState.OPEN, "")
 
 

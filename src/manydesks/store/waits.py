@@ -32,6 +32,19 @@ PARTS = "select message, state, reason from join_parts where join_id = ? order b
 MARK = "update join_parts set state = ?, reason = ? where join_id = ? and message = ? and state = ?"
 MOVE = "update joins set state = ?, ended_at = ? where id = ? and ended_at is null"
 RENEW = "update joins set deadline = ? where id = ?"
+#: something that it waits for may not begin: it waits itself, its budget holds it, or its agent (?2: the office) is
+#: paused. What the loop guard holds counts: it is stopped for good, unless a person thinks otherwise
+BLOCKED = """
+select 1 from join_parts p join messages m on m.message_id = p.message left join agents a on a.id = m.agent
+where p.join_id = ?1 and p.state = 0 and ((m.state = 2 and m.hold_reason in ('chain', 'join', 'budget'))
+  or (m.state = 0 and (?2 or a.paused <> 0))) limit 1
+"""
+#: those that wait for a pending message: of one agent, or with null of anybody
+FOR_PENDING = f"""
+select {_COLUMNS} from joins j where j.ended_at is null and exists (
+  select 1 from join_parts p join messages m on m.message_id = p.message
+  where p.join_id = j.id and p.state = 0 and m.state = 0 and (?1 is null or m.agent = ?1))
+"""
 
 SHOWN = "select id, kind, status, deadline, ended_at from joins where message = ?"
 SHOWN_PARTS = """
@@ -182,6 +195,18 @@ def renew(tx: OfficeTransaction, join: Join) -> int:
     tx.run(RENEW, (until, join.id))
     tx.run("update messages set hold_until = ? where message_id = ? and hold_ref = ?", (until, join.message, join.id))
     return until
+
+
+def is_blocked(tx: OfficeTransaction, join: Join, *, office_paused: bool) -> bool:
+    """Whether something that it waits for may not begin, so that its time does not count."""
+    return tx.one(BLOCKED, (join.id, int(office_paused))) is not None
+
+
+def may_begin(tx: OfficeTransaction, agent: str | None = None) -> None:
+    """The messages of an agent, or of all, may begin from now on: whoever waits for one has its whole time again."""
+    for row in tx.all(FOR_PENDING, (agent,)):
+        if (join := _join(row)) is not None:
+            renew(tx, join)
 
 
 def shown(read: Callable[[str, tuple[Any, ...]], list[tuple[Any, ...]]], message_id: str) -> dict[str, Any] | None:

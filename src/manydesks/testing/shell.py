@@ -19,6 +19,7 @@ class Shell:
     def __init__(self, home: Path, environ: Mapping[str, str] | None = None, *, person: str = "ada") -> None:
         self.home = home
         self.environ = {
+            "MANYDESKS_PIPELINE__AUTO": "off",  # at three in the morning, too
             **(os.environ if environ is None else environ),
             "MANYDESKS_HOME": str(home),
             "LOGNAME": person,

@@ -50,6 +50,21 @@ class TestStatus:
             "settings  office.durability takes effect at the next start",
         ]
 
+    def test_what_the_office_does_for_the_lake(self, run, door):
+        last = {"job": "run", "startedAt": 0, "endedAt": 1_700_000_000_000, "ok": True, "reason": None}
+        door.running |= {"pipeline": {"auto": "nightly", "installed": True, "running": None, "last": last}}
+        [line] = run("status").stdout.splitlines()[3:]
+        assert line.startswith("pipeline  the last run ended well, 2023-11-1")
+        last |= {"ok": False, "reason": "the disk is full"}
+        [line] = run("status").stdout.splitlines()[3:]
+        assert line.endswith(": the disk is full")
+        door.running["pipeline"] |= {
+            "last": None,
+            "running": {"job": "watch", "pid": 7, "startedAt": 1_700_000_000_000},
+        }
+        [line] = run("status").stdout.splitlines()[3:]
+        assert line.startswith("pipeline  watch  (process 7, since 2023-11-1")
+
     def test_one_that_hangs_says_since_when(self, run, door):
         door.running, door.signed = HANGS, 1_700_000_000_000
         result = run("status")
@@ -248,6 +263,6 @@ class TestUp:
 
 
 def test_status_names_who_is_paused(run, reader):
-    reader.people = [{"id": "coder", "paused": True}, {"id": "critic", "paused": False}]
+    reader.people = [{"id": "coder", "paused": True}, {"id": "assistant", "paused": False}]
     assert run("status").stdout.splitlines()[-1] == "paused  coder"
     assert json.loads(run("status", "--json").stdout)["paused"] == ["coder"]

@@ -46,7 +46,7 @@ def test_what_is_left_of_caps(run, reader):
     ]
     lines = run("usage").stdout.splitlines()
     assert lines[-4].startswith("1970-01-01 (UTC)")
-    assert lines[-2].split() == ["the", "office", "5,000", "tokens", "1", "tokens", "0", "tokens", "4,999", "tokens"]
+    assert lines[-2].split() == ["the", "office", "5,000", "tokens", "1", "token", "0", "tokens", "4,999", "tokens"]
     assert lines[-1].split() == ["coder", "$2.00", "$1.50", "$0.25", "$0.25"]
     value = json.loads(run("usage", "--json").stdout)
     assert (value["today"], value["timeZone"]) == ("1970-01-01", "UTC")

@@ -72,6 +72,7 @@ def test_budgets_are_read(text: str, means: dict[str, float]) -> None:
         ("nanusd/day", "is not an amount"),
         ("1e9usd/day", "is not an amount"),
         (f"{10**12}usd/day", "at most 1,000,000,000"),
+        ("0.0000000004usd/day", "0, which is no cap, or at least 0.000001, not 0.0000000004"),
     ],
 )
 def test_what_is_no_budget_is_refused(text: str, said: str) -> None:

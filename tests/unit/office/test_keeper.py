@@ -14,7 +14,7 @@ from manydesks.office import keeper as module
 from manydesks.office.host import Host
 from manydesks.office.keeper import DAY_MS, ROUND_MS, Keeper, prune
 from manydesks.settings.home import Home
-from manydesks.settings.model import RetentionSettings, Settings
+from manydesks.settings.model import PipelineSettings, RetentionSettings, Settings
 from manydesks.store.reader import Reader
 from manydesks.store.retention import Pruned
 from manydesks.store.store import Store
@@ -116,7 +116,8 @@ async def test_the_office_keeps_by_itself(tmp_path: Path, clock: ManualClock, mo
     home = Home(tmp_path / "home")
     home.prepare()
     opened = asyncio.Event()
-    host = Host(home, Settings(retention=RULES), clock, announce=lambda _: opened.set())
+    settings = Settings(retention=RULES, pipeline=PipelineSettings(auto="off"))
+    host = Host(home, settings, clock, announce=lambda _: opened.set())
     office = asyncio.create_task(host.run())
     await opened.wait()
     reader = Reader(home.office_db, sockets=tmp_path)

@@ -268,6 +268,9 @@ async def test_send_card_comes_with_a_text_for_places_without_cards(bench: Bench
 async def test_send_to_agent_asks_the_office(bench: Bench) -> None:
     outcome = await bench.call("send_to_agent", agent="@Coder", text="count")
     assert outcome.ok
+    # whether it may is the office's to say, and it has not been asked yet
+    assert outcome.result["handed"] == "to the office"
+    assert "sent" not in outcome.result
     assert bench.sent == [("system", {"action": "send_to_agent", "payload": {"agent": "coder", "text": "count"}}, None)]
     assert not (await bench.call("send_to_agent", agent="@", text="count")).ok
 

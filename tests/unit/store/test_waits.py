@@ -302,7 +302,7 @@ async def test_a_step_that_waits_too_long_is_dead_and_can_be_tried_again_without
 
 async def test_it_can_be_edited_then(office: Any) -> None:
     _, second = await sent(office, CHAIN)
-    await office.store.pause("ada")
+    await office.begin()
     office.clock.advance(WAIT_MS)
     await office.claim()
     await office.store.retry(second, "decide alone")
@@ -312,7 +312,7 @@ async def test_it_can_be_edited_then(office: Any) -> None:
 async def test_a_join_goes_on_with_what_there_is(office: Any) -> None:
     await sent(office, JOIN)
     await answer(office, "bob", "second")
-    await office.store.pause("ada")
+    await office.begin()
     office.clock.advance(WAIT_MS - 1)
     assert await office.claim() == []
     office.clock.advance(1)
@@ -324,8 +324,8 @@ async def test_a_join_goes_on_with_what_there_is(office: Any) -> None:
 
 async def test_nobody_who_sets_the_clock_ends_a_wait(office: Any) -> None:
     _, second = await sent(office, CHAIN)
+    await office.begin()
     office.clock.jump(10 * WAIT_MS)
-    await office.store.pause("ada")
     assert await office.claim() == []
     assert office.status(second) == "held"
     office.clock.jump(-20 * WAIT_MS)
@@ -336,7 +336,6 @@ async def test_nobody_who_sets_the_clock_ends_a_wait(office: Any) -> None:
 
 async def test_a_deadline_survives_a_restart(office: Any) -> None:
     _, second = await sent(office, CHAIN)
-    await office.store.pause("ada")
     await office.reopen()
     office.clock.advance(WAIT_MS)
     await office.claim()

@@ -17,7 +17,7 @@ from manydesks.cli.queue.whose import agent_option, refuse_unknown
 DEAD_COLUMNS = (
     Column("id"),
     Column("agent"),
-    Column("from"),
+    Column("from", flexible=True),
     Column("died"),
     Column("attempts", right=True),
     Column("reason", flexible=True),
@@ -27,7 +27,7 @@ DEAD_COLUMNS = (
 HELD_COLUMNS = (
     Column("id"),
     Column("agent"),
-    Column("from"),
+    Column("from", flexible=True),
     Column("since"),
     Column("reason"),
     Column("detail", flexible=True),

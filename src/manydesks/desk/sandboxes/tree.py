@@ -44,12 +44,17 @@ def children(pid: int) -> set[int]:
     return {child for child, fields in _all() if fields[0] != "Z" and int(fields[1]) == pid}
 
 
-def marked(mark: str) -> set[int]:
+def of_session(leader: int) -> set[int]:
+    """Those that live now of the session that this process began, whatever groups they have made; it may have ended."""
+    return {pid for pid, fields in _all() if fields[0] != "Z" and int(fields[3]) == leader}
+
+
+def marked(mark: str, variable: str = MARK) -> set[int]:
     """Processes of this desk by the variable that they were started with, wherever in the tree they are now.
 
     Not promised: one that cleared its environment. A trailing `*` finds every desk whose mark begins so.
     """
-    wanted = f"{MARK}={mark}".encode()
+    wanted = f"{variable}={mark}".encode()
     found: set[int] = set()
     for pid, fields in _all():
         if fields[0] == "Z":

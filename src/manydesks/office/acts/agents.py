@@ -11,7 +11,7 @@ from manydesks.desk.sandboxes.registry import Sandboxes
 from manydesks.domain.budget import parse_budget
 from manydesks.domain.errors import BadInput, HomeError
 from manydesks.domain.ids import is_name
-from manydesks.office.acts.base import Act, Means, strings, strings_if_given
+from manydesks.office.acts.base import Act, Means, storable, strings, strings_if_given
 from manydesks.office.workspace.furnish import furnish_workspace
 from manydesks.office.workspace.manuals import Manuals
 from manydesks.runner.providers.registry import Providers
@@ -55,6 +55,9 @@ class AgentActs:
         strings(id=id)
         strings_if_given(name=name, provider=provider, model=model, sandbox=sandbox, budget=budget)
         provider = provider or "rehearsal"
+        if options is not None and not isinstance(options, dict):
+            raise BadInput("'options' must be an object.")
+        storable("options", options)
         self._check(provider, sandbox, options or {})
         caps = parse_budget(budget) if budget is not None else None
         if is_name(id):  # else the store says what a name is
@@ -85,6 +88,7 @@ class AgentActs:
         given, gone = news.pop("set_options", {}), news.pop("unset_options", [])
         if not isinstance(given, dict):
             raise BadInput("'set_options' must be an object.")
+        storable("set_options", given)
         _ids(gone, "unset_options")
         for key in ("model", "sandbox"):
             if key in news:
@@ -154,4 +158,6 @@ class AgentActs:
 def _ids(given: object, what: str) -> list[str]:
     if not isinstance(given, list) or not all(isinstance(id, str) for id in given):
         raise BadInput(f"'{what}' must be a list of names.")
+    for id in given:
+        strings(**{what: id})
     return given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,6 +12,9 @@ from manydesks.office.hooks.roster import Hooks
 from manydesks.office.inforce import InForce
 from manydesks.settings.home import Home
 from manydesks.store.store import Store
+
+#: characters of an id or a name that comes from outside: a sender's, a conversation's, an agent's
+MOST_NAME = 256
 
 Act = Callable[..., Awaitable[dict[str, Any]]]
 
@@ -37,16 +41,29 @@ class Acts(Protocol):
         """By the name that a surface asks for; each takes keyword arguments only, and checks them itself."""
 
 
-def strings(**given: object) -> None:
+def texts(**given: object) -> None:
+    """What people write; how long it may be, whoever takes it says."""
     for name, value in given.items():
         if not isinstance(value, str):
             raise BadInput(f"'{name}' must be text.")
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            # half a surrogate pair: valid in JSON, but nothing that could be stored
-            raise BadInput(f"'{name}' is not valid Unicode text.") from None
+        storable(name, value)
+
+
+def strings(**given: object) -> None:
+    """Ids and names: they stand in every row, event and table."""
+    texts(**given)
+    for name, value in given.items():
+        if isinstance(value, str) and len(value) > MOST_NAME:
+            raise BadInput(f"'{name}' has {len(value):,} characters; at most {MOST_NAME} are allowed.")
 
 
 def strings_if_given(**given: object) -> None:
     strings(**{name: value for name, value in given.items() if value is not None})
+
+
+def storable(name: str, value: object) -> None:
+    """Half a surrogate pair is valid in JSON, but nothing that could be stored."""
+    try:
+        (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"'{name}' is not valid Unicode text.") from None

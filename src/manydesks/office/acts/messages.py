@@ -11,7 +11,7 @@ from manydesks.channels.api import ApiSection
 from manydesks.domain.envelope import Incoming
 from manydesks.domain.errors import BadInput
 from manydesks.domain.ids import new_id
-from manydesks.office.acts.base import Act, Means, strings, strings_if_given
+from manydesks.office.acts.base import Act, Means, strings, strings_if_given, texts
 from manydesks.office.files import kept_files
 from manydesks.office.intake import Intake
 from manydesks.settings.problems import section_of
@@ -46,7 +46,8 @@ class MessageActs:
         files: list[dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
         """The owner's console: it alone may give slash commands. `files` lie in the home already (`keep_file`)."""
-        strings(text=text, sender=sender)
+        texts(text=text)
+        strings(sender=sender)
         strings_if_given(to=to, message_id=message_id)
         _whole(priority)
         incoming = Incoming(
@@ -82,7 +83,8 @@ class MessageActs:
         order. A `message_id` that was used before is `Duplicate`, so a client that got no answer asks again with the
         same one. Slash commands are text, unless `channels.api.commands` allows them.
         """
-        strings(text=text, conversation=conversation, sender=sender, sender_id=sender_id, thread=thread)
+        texts(text=text)
+        strings(conversation=conversation, sender=sender, sender_id=sender_id, thread=thread)
         strings_if_given(agent=agent, message_id=message_id)
         _whole(priority)
         if not conversation:
@@ -118,7 +120,8 @@ class MessageActs:
 
     async def retry(self, *, id: str, text: str | None = None) -> dict[str, Any]:
         strings(id=id)
-        strings_if_given(text=text)
+        if text is not None:
+            texts(text=text)
         await self._store.retry(id, text, message_bytes=self._in_force.settings.limits.message_bytes)
         return {"messageId": id, "status": "pending"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from manydesks.office.acts.base import Act, Means, strings
+from manydesks.office.acts.base import Act, Means, strings, texts
 
 
 class QuestionActs:
@@ -20,5 +20,6 @@ class QuestionActs:
 
     async def answer(self, *, id: str, answer: str, by: str = "you", own_words: bool = False) -> dict[str, Any]:
         """A person's answer to an agent's question: an option, or own words, also those that look like an option."""
-        strings(id=id, answer=answer, by=by)
+        texts(answer=answer)
+        strings(id=id, by=by)
         return await self._store.answer_question(id, answer, by=by, own_words=own_words is True)

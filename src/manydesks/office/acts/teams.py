@@ -57,3 +57,5 @@ def _agents(**given: object) -> None:
     for name, value in given.items():
         if value is not None and not (isinstance(value, list) and all(isinstance(id, str) for id in value)):
             raise BadInput(f"'{name}' must be a list of agents.")
+        for id in value if isinstance(value, list) else ():
+            strings(**{name: id})

@@ -10,13 +10,17 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import signal
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from manydesks.desk.logbook import Logbook
+from manydesks.desk.sandboxes import tree
+from manydesks.domain.cleaning import sentence
 from manydesks.office.hooks.base import MOST_SECONDS
+from manydesks.office.hooks.child import LOADED
 from manydesks.office.hooks.found import Found
 from manydesks.office.upstreams import known_secrets
 from manydesks.settings.home import Home
@@ -34,6 +38,8 @@ PRINTED_SECONDS = 0.2
 GONE_SECONDS = 1.0
 
 SECRET = "MANYDESKS_SECRET_"
+#: the variable by which a process is known that one of a plugin's has started; no setting's, as a plugin may call us
+MARK = "_MANYDESKS_PLUGIN"
 
 
 class HookFailed(Exception):
@@ -56,6 +62,10 @@ class Line:
         self._home = home
         self._turn = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
+        #: the value of `MARK` for this process and what it starts
+        self._mark = ""
+        #: of the last call: only the answer to it counts
+        self._number = LOADED
         self._printing: asyncio.Task[None] | None = None
         self._hooks: list[dict[str, Any]] = []
         self._closed = False
@@ -74,12 +84,13 @@ class Line:
             look()
             process = await self._started()
             assert process.stdin is not None
-            call = json.dumps({"hook": hook, "name": name, "given": given}).encode() + b"\n"
+            self._number += 1
+            call = {"number": self._number, "hook": hook, "name": name, "given": given}
             answer = await self._exchange(process, call, min(seconds, MOST_SECONDS), f"it took more than {seconds:g} s")
             if self._closed:
                 await self._end()
         if isinstance(reason := answer.get("failed"), str):
-            raise HookFailed(reason)
+            raise HookFailed(sentence(reason))
         return answer
 
     async def close(self) -> None:
@@ -99,6 +110,7 @@ class Line:
         environ = {name: value for name, value in os.environ.items() if not name.startswith(SECRET)}
         # unsafe paths off: a module that lies where the office was started is not the plugin's
         argv = (sys.executable, "-P", "-m", "manydesks.office.hooks.child", kind, where, str(os.getpid()))
+        self._mark = secrets.token_hex(8)
         try:
             process = await asyncio.create_subprocess_exec(
                 *argv,
@@ -106,7 +118,7 @@ class Line:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=self._home.path,
-                env={**environ, "MANYDESKS_HOME": str(self._home.path)},
+                env={**environ, "MANYDESKS_HOME": str(self._home.path), MARK: self._mark},
                 limit=LINE_BYTES,
                 # Ctrl-C is the office's: it still has answers to hook
                 start_new_session=True,
@@ -115,17 +127,19 @@ class Line:
             raise ProcessLost(f"its process cannot be started, {error.strerror}") from error
         self._process = process
         self._printing = asyncio.create_task(self._print(process))
-        said = await self._exchange(process, b"", LOAD_SECONDS, f"it was not loaded within {LOAD_SECONDS:g} s")
+        self._number = LOADED
+        said = await self._exchange(process, None, LOAD_SECONDS, f"it was not loaded within {LOAD_SECONDS:g} s")
         if isinstance(reason := said.get("failed"), str):
             await self._end()
-            raise HookFailed(reason)
+            raise HookFailed(sentence(reason))
         self._hooks = said["hooks"]
         return process
 
     async def _exchange(
-        self, process: asyncio.subprocess.Process, call: bytes, seconds: float, late: str
+        self, process: asyncio.subprocess.Process, call: dict[str, Any] | None, seconds: float, late: str
     ) -> dict[str, Any]:
-        """One line out, one line in. Whoever leaves in the middle leaves no process behind that is out of step."""
+        """One line out, one line in. Whoever leaves in the middle leaves no process behind that is out of step, and one
+        that is so all the same, as something else has written on its line, is ended."""
         assert process.stdin is not None
         assert process.stdout is not None
         reason = late
@@ -133,16 +147,17 @@ class Line:
             async with asyncio.timeout(seconds):
                 # one that has ended hears nothing more, but what it said before is still to be read
                 with contextlib.suppress(ConnectionError):
-                    process.stdin.write(call)
+                    if call is not None:
+                        process.stdin.write(json.dumps(call).encode() + b"\n")
                     await process.stdin.drain()
                 line = await process.stdout.readline()
                 # in its time, too: it may have closed its end, and go on
                 status = None if line.endswith(b"\n") else await process.wait()
             if status is None:
                 answer = json.loads(line)
-                if isinstance(answer, dict):
+                if isinstance(answer, dict) and answer.get("number") == self._number:
                     return answer
-                reason = "its process wrote something else than an answer"
+                reason = "its process wrote something else than the answer to this call"
             else:
                 reason = f"its process has ended with {status}"
         except TimeoutError:
@@ -159,8 +174,8 @@ class Line:
         process, self._process = self._process, None
         printing, self._printing = self._printing, None
         if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            # to the end, also for somebody who is in no mood to wait for it
+            await asyncio.shield(asyncio.to_thread(_end_all, process, self._mark))
         if printing is not None:
             # what it printed last is the reason, mostly; something else that holds the pipe open is not waited for
             await asyncio.wait({printing}, timeout=PRINTED_SECONDS)
@@ -184,3 +199,23 @@ class Line:
                     await asyncio.sleep(PRINT_SECONDS)
         finally:
             book.close()
+
+
+def _end_all(process: asyncio.subprocess.Process, mark: str) -> None:
+    """The process, its group, and all that it started, wherever in the tree they are now. Blocks.
+
+    Not promised where there is no `/proc`: what has left the group. Nor anywhere: what has left it, lost its parents,
+    and was started with an environment of its own.
+    """
+    pid = process.pid
+
+    def find() -> set[int]:
+        found = tree.marked(mark, MARK)
+        # its number may be another's once it has ended; while it lives it goes last, as its children are known by it
+        return found if process.returncode is not None else (found | tree.descendants(pid)) - {pid}
+
+    if process.returncode is None:
+        tree.send(pid, signal.SIGSTOP)
+    tree.end(find)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)

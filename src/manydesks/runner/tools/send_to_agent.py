@@ -17,8 +17,9 @@ async def run(call: Call, arguments: Mapping[str, Any]) -> Outcome:
     return Outcome(
         ok=True,
         result={
-            "sent": True,
-            "note": f"It goes to @{agent} at once; the answer, or why there is none, comes to you as a message. "
+            "handed": "to the office",
+            "note": f"The office gives it to @{agent} if you may address it, and tells you at once if you may not; the "
+            "answer, or why there is none, comes to you as a message. "
             "Do not wait for it: end your turn when nothing else is to do.",
         },
     )

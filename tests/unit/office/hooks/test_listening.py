@@ -191,6 +191,8 @@ async def test_a_plugin_whose_only_listener_is_left_out_hooks_messages_and_loses
         while (await hooks.listed())[0]["hooks"][1]["leftOut"] is None:
             hooks.news()
             await asyncio.sleep(0.01)
+    assert hooks._listening is not None
+    await asyncio.gather(*hooks._listening._tasks)  # how far it got is stored
     incoming = Incoming(source="api", key="api_1", text="hello", channel="console", platform_id="x")
     assert (await hooks.incoming(incoming)).text == "hello!"
     hear = f"@on('processor_start')\ndef heard(event): open({str(path)!r}, 'a').write(event.data['version'])"
