@@ -17,6 +17,8 @@ from manydesks.testing.history import Made
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from manydesks.pipeline.columns import TableSpec
+
 SCHEMA = """
 create table if not exists events (
   seq integer primary key, at integer not null, kind text not null, trace text, parent text, message text, run text,
@@ -117,6 +119,18 @@ def make_ledger() -> Callable[[Path], Ledger]:
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
     return tmp_path / "lake"
+
+
+@pytest.fixture(scope="session")
+def table_rows() -> Callable[[SparkSession, Path, TableSpec], list[tuple[Any, ...]]]:
+    """All rows of a table of the lake, in an order of their own."""
+    from manydesks.pipeline import tables
+
+    def rows(spark: SparkSession, lake: Path, spec: TableSpec) -> list[tuple[Any, ...]]:
+        found = tables.read(spark, lake, spec).select(*(column.name for column in spec.columns))
+        return sorted((tuple(row) for row in found.collect()), key=repr)
+
+    return rows
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ def test_run_query_status(home: Path) -> None:
     ran = manydesks(home, "pipeline", "run")
     assert (ran.returncode, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()
-    assert lines[0].split() == ["STEP", "ROWS", "SECONDS"]
+    assert lines[0].split() == ["STEP", "ROWS", "IN", "ROWS", "OUT", "SECONDS"]
     steps = [line.split()[0] for line in lines[1:-1]]
     assert steps[:3] == ["spark", "bodies", "events"]
     assert {"messages", "spans", "agent_daily", "topics_daily"} <= set(steps)

@@ -1,11 +1,15 @@
-"""kill -9 at random moments: whatever is left behind, the next run makes the lake equal to the ledger."""
+"""kill -9 at random moments, of the driver, its Java or a worker: whatever is left behind, the next run makes the lake
+equal to the ledger, and its tables to what they would be if they were made at once."""
 
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,69 +17,192 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
+from manydesks.desk.sandboxes import tree
 from manydesks.pipeline import tables
+from manydesks.pipeline.commit import COMMITTED
+from manydesks.pipeline.gold import GOLD
 from manydesks.pipeline.jobs.archive import archive
+from manydesks.pipeline.jobs.whole import run
 from manydesks.pipeline.schemas import BODIES, EVENTS
+from manydesks.pipeline.silver import SILVER
+from manydesks.testing.history import Made, Shape, history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+    from tests.pipeline.conftest import Ledger
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 #: many small transactions, so that a kill meets every step of one: the writing, the commit, and what follows it
-SCRIPT = """
+BEGIN = """
 import sys
 from pathlib import Path
-from manydesks.pipeline.jobs import archive
+from manydesks.domain.errors import PipelineError
+from manydesks.pipeline.jobs import archive, whole
+from manydesks.pipeline.jobs.watch import Watch
 from manydesks.pipeline.session import SparkOptions, session
+from manydesks.pipeline.stop import Stop, listening
 db, lake, folder = map(Path, sys.argv[1:])
-archive.CHUNK = 500
+archive.CHUNK = 150
+
+def say(*words):
+    print(*words, flush=True)
+
+class Loud(Watch):
+    def _progress(self, *step):
+        say(*step)
+        super()._progress(*step)
+
 spark = session(SparkOptions(master="local[2]", folder=folder))
-print("started", flush=True)
-archive.archive(db, lake, spark, lambda *step: print(*step, flush=True))
+say("started")
+"""
+RUN = """
+work = lambda: whole.run(db, lake, spark, say)
+"""
+WATCH = """
+stop = Stop()
+stop.listen()
+watch = Loud(db, lake, spark, folder, told=say, archived=lambda seq: True, stop=stop, gold_seconds=0.0, batch=20)
+work = watch.run
+"""
+END = """
+try:
+    work()
+except PipelineError as error:
+    sys.exit(str(error))
 """
 
-
-def run_and_kill(ledger: Any, lake: Path, folder: Path, choice: random.Random) -> subprocess.Popen[str]:
-    """Lets a run commit a few times, then a little longer, and kills it; its Java may still be at work."""
-    command = [sys.executable, "-c", SCRIPT, str(ledger.path), str(lake), str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "started\n"
-    for _ in range(choice.randint(0, 8)):
-        process.stdout.readline()
-    try:
-        process.wait(timeout=choice.uniform(0, 0.5))
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    assert process.returncode == -signal.SIGKILL, "it ended before it was killed: the test proves less than it says"
-    return process
+#: whom a kill meets; a worker that is not there yet is waited for
+VICTIMS = ("driver", "java", "worker")
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.deep)])
-def test_kill_9_loses_and_repeats_nothing(
-    ledger: Any, lake: Path, spark: SparkSession, tmp_path: Path, kills: int
-) -> None:
-    choice = random.Random(kills)
-    killed = []
-    for _ in range(kills):
-        ledger.add(6_000)
-        killed.append(run_and_kill(ledger, lake, tmp_path / "spark", choice))
+def quiet(step: str, done: int, total: int) -> None: ...
 
-    archive(ledger.path, lake, spark, lambda *_: None)  # while the last Java may still be ending
 
-    for process in killed:
-        with process:
-            assert process.stdout is not None
-            process.stdout.read()  # its Java holds the other end until it is gone
-    archive(ledger.path, lake, spark, lambda *_: None)
+class Killed:
+    """A process that is at work on the lake, and whom it has started."""
+
+    def __init__(self, script: str, ledger: Ledger, lake: Path, folder: Path) -> None:
+        command = [sys.executable, "-c", BEGIN + script + END, str(ledger.path), str(lake), str(folder)]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        assert self.step() == "started\n"
+
+    def step(self) -> str:
+        """What it does next; empty: it has ended."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def kill(self, victim: str, choice: random.Random) -> bool:
+        """False: there is no such process yet."""
+        found = [self.process.pid] if victim == "driver" else self._members(victim)
+        if found:
+            tree.send(choice.choice(found), signal.SIGKILL)
+        return bool(found)
+
+    def ended(self, victim: str) -> None:
+        """It ends by itself, or goes on without the victim and is asked to end. One whose driver is dead has a Java
+        that lives a moment longer, and is not waited for."""
+        if victim == "driver":
+            assert self.process.wait() == -signal.SIGKILL
+            return
+        if "stop.listen" in " ".join(self.process.args) and victim == "worker":  # type: ignore[arg-type]
+            self.process.terminate()
+        _, said = self.process.communicate()
+        assert self.process.returncode in (0, 1)
+        assert "Traceback" not in said
+        if victim == "java":
+            assert self.process.returncode == 1
+            assert "Spark's Java has ended" in said
+
+    def gone(self) -> None:
+        """Its Java too."""
+        with self.process:
+            assert self.process.stdout is not None
+            while not self.process.stdout.closed and self.process.stdout.read(1 << 16):
+                pass
+
+    def _members(self, victim: str) -> list[int]:
+        names = {"java": ("java", "-cp"), "worker": ("pyspark.daemon", "streaming_source")}[victim]
+        found = []
+        for pid in sorted(tree.of_session(self.process.pid) - {self.process.pid}):
+            try:
+                line = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+            except OSError:
+                continue  # it has just ended
+            if any(name in line for name in names) and ("java" in line.split("\0")[0]) == (victim == "java"):
+                found.append(pid)
+        return found
+
+
+def feed(ledger: Ledger, events: Iterator[Made], many: int) -> None:
+    ledger.tell([event for event, _ in zip(events, range(many), strict=False)])
+
+
+def check(ledger: Ledger, lake: Path, spark: SparkSession, table_rows: Any) -> None:
+    run(ledger.path, lake, spark, quiet, patience=600)
     assert sorted(map(tuple, tables.read(spark, lake, EVENTS).collect())) == ledger.events()
     assert sorted(map(tuple, tables.read(spark, lake, BODIES).collect())) == ledger.bodies()
-    for spec in (EVENTS, BODIES):
-        live = {path.parent.name for path in tables.files(lake, spec)}
-        assert {folder.name for folder in (lake / spec.folder / "data").iterdir()} == live
+    grown = {spec.name: table_rows(spark, lake, spec) for spec in (*SILVER, *GOLD)}
+    run(ledger.path, lake, spark, quiet, rebuild=True)
+    for spec in (*SILVER, *GOLD):
+        assert table_rows(spark, lake, spec) == grown[spec.name], spec.name
+        for attempt in (lake / spec.folder / "data").iterdir():
+            assert (attempt / COMMITTED).exists(), attempt
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.deep)])
+def test_a_run_that_is_killed_loses_and_repeats_nothing(
+    ledger: Ledger, lake: Path, spark: SparkSession, tmp_path: Path, table_rows: Any, kills: int
+) -> None:
+    choice = random.Random(kills)
+    events = history(Shape(events=300 * kills, agents=3, days=2, seed=kills))
+    killed = []
+    for number in range(kills):
+        feed(ledger, events, 300)
+        victim = VICTIMS[number % 3]
+        killed.append(one := Killed(RUN, ledger, lake, tmp_path / "spark"))
+        # a run has about fifty steps, those of the archive first; half of the kills meet those
+        for _ in range(choice.choice((choice.randint(0, 6), choice.randint(0, 40)))):
+            one.step()
+        with suppress(subprocess.TimeoutExpired):
+            one.process.wait(timeout=choice.uniform(0, 0.5))
+        while not one.kill(victim, choice):
+            assert one.step(), "it ended before it was killed: the test proves less than it says"
+        one.ended(victim)
+    feed(ledger, events, 1000)
+    run(ledger.path, lake, spark, quiet, patience=600)  # while the last Java may still be ending
+    for one in killed:
+        one.gone()
+    check(ledger, lake, spark, table_rows)
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.deep)])
+def test_a_watch_that_is_killed_loses_and_repeats_nothing(
+    ledger: Ledger, lake: Path, spark: SparkSession, tmp_path: Path, table_rows: Any, kills: int
+) -> None:
+    choice = random.Random(kills + 100)
+    events = history(Shape(events=400 * kills, agents=3, days=2, seed=kills + 1))
+    killed = []
+    for number in range(kills):
+        victim = VICTIMS[(number + 2) % 3]
+        feed(ledger, events, 30)
+        killed.append(one := Killed(WATCH, ledger, lake, tmp_path / "spark"))
+        for _ in range(choice.randint(5, 90)):  # a round of events has some twenty steps, one of gold as many
+            assert one.step()
+            feed(ledger, events, 2)
+        while not one.kill(victim, choice):
+            assert one.step()
+        one.ended(victim)
+        if number % 2:
+            shutil.rmtree(tmp_path / "spark" / "watch", ignore_errors=True)  # the checkpoint, if any is left
+    feed(ledger, events, 1000)
+    run(ledger.path, lake, spark, quiet, patience=600)
+    for one in killed:
+        one.gone()
+    check(ledger, lake, spark, table_rows)
 
 
 DEAD_JAVA = """

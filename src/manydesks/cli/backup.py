@@ -12,7 +12,7 @@ import click
 
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
-from manydesks.cli.quantity import count
+from manydesks.cli.quantity import count, size
 from manydesks.cli.text import one_line
 
 #: of what was left out, so many are named
@@ -58,7 +58,7 @@ def backup(invocation: Invocation, place: str | None, with_secrets: bool, lake: 
         names = {"left_out": "leftOut"}
         out.value({"file": str(made.path), **{names.get(key, key): value for key, value in facts.items()}})
     else:
-        out.line(f"{one_line(str(made.path))}: {_size(made.bytes)}, {count(len(manifest.members), 'file')}, "
+        out.line(f"{one_line(str(made.path))}: {size(made.bytes)}, {count(len(manifest.members), 'file')}, "
                  f"the ledger up to event {manifest.seq:,}.")  # fmt: skip
     for name, why in list(manifest.left_out.items())[:NAMED]:
         out.note(f"Left out: {name}: {why}.")
@@ -92,13 +92,13 @@ def _own_lake(invocation: Invocation) -> Path | None:
 
 @contextlib.contextmanager
 def _resting(lake: Path | None) -> Iterator[None]:
-    """While it is copied nobody adds to it; LakeBusy if somebody does."""
+    """While it is copied nobody adds to it; LakeBusy if somebody does for long."""
     if lake is None or not lake.is_dir() or not any(lake.iterdir()):
         yield
         return
-    from manydesks.pipeline.lock import hold
+    from manydesks.pipeline.lock import PATIENCE_SECONDS, hold
 
-    with hold(lake):
+    with hold(lake, patience=PATIENCE_SECONDS):
         yield
 
 
@@ -110,11 +110,3 @@ def _tell_ledger(invocation: Invocation, facts: dict[str, Any]) -> None:
         invocation.door.ask("backup_made", **facts)
     except ManyDesksError as error:
         invocation.out.note(f"The backup is made, but the ledger does not say so: {error}")
-
-
-def _size(amount: float) -> str:
-    for unit in ("bytes", "KiB", "MiB"):
-        if amount < 1024:
-            return f"{amount:,.0f} {unit}" if unit == "bytes" else f"{amount:,.1f} {unit}"
-        amount /= 1024
-    return f"{amount:,.1f} GiB"

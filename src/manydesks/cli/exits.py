@@ -10,6 +10,8 @@ FAILED = 1
 USAGE = 2
 #: a fault of ManyDesks itself (sysexits' EX_SOFTWARE)
 INTERNAL = 70
+#: somebody else is at it; later it can be done (sysexits' EX_TEMPFAIL)
+BUSY = 75
 #: the time given was over first (as timeout(1))
 TIMED_OUT = 124
 #: stopped by Ctrl-C (128 + SIGINT)

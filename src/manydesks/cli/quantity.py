@@ -1,4 +1,4 @@
-"""Times, durations, counts and money as people read them."""
+"""Times, durations, counts, sizes and money as people read them."""
 
 from __future__ import annotations
 
@@ -41,3 +41,12 @@ def count(number: int, noun: str) -> str:
 def cost(usd: float | None) -> str:
     """An unknown cost is not a cost of nothing."""
     return "cost unknown" if usd is None else f"${usd:.4f}"
+
+
+def size(amount: float) -> str:
+    """An amount of bytes."""
+    for unit in ("bytes", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:,.0f} {unit}" if unit == "bytes" else f"{amount:,.1f} {unit}"
+        amount /= 1024
+    return f"{amount:,.1f} GiB"

@@ -15,6 +15,8 @@ the journal's magic number only while it holds the exclusive lock, hence what is
 file is refused until the desk has opened it.
 
 The file itself is not opened with `os.open`: closing such a descriptor would drop the locks of an in-process desk.
+
+Whoever is neither host nor desk reads the host's own file in the same way: a desk without a sandbox can write it too.
 """
 
 from __future__ import annotations
@@ -25,16 +27,52 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from manydesks.domain.errors import MailboxRefused, MailboxTimeout
 from manydesks.mailbox.connection import LOCK_SECONDS, SQLITE_BUSY, connected, primary
-from manydesks.mailbox.schema import OUTBOUND
-from manydesks.mailbox.validation import MAX_CONTENT, RowError
+from manydesks.mailbox.schema import INBOUND, OUTBOUND
+from manydesks.mailbox.validation import MAX_CONTENT, MAX_INBOUND, RowError
 
 NAME = "outbound.db"
-#: names that SQLite looks at when it opens the file: what lies there can keep a desk from opening its own
-BESIDE = (f"{NAME}-journal", f"{NAME}-wal", f"{NAME}-shm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One of a mailbox's two files."""
+
+    #: its name in its folder
+    name: str
+    #: who writes it, and so repairs it
+    owner: str
+    #: the statements that make its tables, by each schema that is known
+    tables: tuple[frozenset[str], ...]
+    #: the longest content that it may hold
+    content_bytes: int
+
+    @property
+    def beside(self) -> tuple[str, str, str]:
+        """Names that SQLite looks at when it opens the file: what lies there can keep its owner from opening it."""
+        return f"{self.name}-journal", f"{self.name}-wal", f"{self.name}-shm"
+
+
+OUT = Side(
+    name=NAME,
+    owner="the desk",
+    tables=tuple(frozenset(tables) for tables in OUTBOUND.values()),
+    content_bytes=MAX_CONTENT,
+)
+#: SQLite makes the last one by itself, for a number that is never given twice
+IN = Side(
+    name="inbound.db",
+    owner="the office",
+    tables=(frozenset({*INBOUND, "CREATE TABLE sqlite_sequence(name,seq)"}),),
+    content_bytes=MAX_INBOUND,
+)
+BESIDE = OUT.beside
+#: how a reason begins that says nothing about the file
+NOT_LINKED = "it cannot be linked for reading"
 READ_SECONDS = 2.0
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 SQLITE_INTERRUPT = 9
@@ -52,38 +90,54 @@ def outbound(
 
     `private` is a folder on the same file system that no desk can reach; `token` a name that nobody else uses there.
     """
+    with looked_into(out, OUT, private, token=token, cap_bytes=cap_bytes, read_seconds=read_seconds) as connection:
+        yield connection
+
+
+@contextmanager
+def looked_into(
+    place: Path,
+    side: Side,
+    private: Path,
+    *,
+    token: str,
+    cap_bytes: int,
+    read_seconds: float = READ_SECONDS,
+    lock_seconds: float = LOCK_SECONDS,
+) -> Iterator[sqlite3.Connection | None]:
+    """Either file of a mailbox, in its folder `place`; as `outbound`, which is how the host looks at one of them."""
 
     def refuse(reason: str, *, hot: bool = False) -> MailboxRefused:
-        return MailboxRefused(path=out / NAME, reason=reason, hot=hot)
+        return MailboxRefused(path=place / side.name, reason=reason, hot=hot)
 
     try:
-        folder = os.open(out, _DIRECTORY)
+        folder = os.open(place, _DIRECTORY)
     except FileNotFoundError:
         yield None
         return
     except OSError as error:
-        raise refuse(f"out/ is not a folder ({error.strerror})") from None
+        raise refuse(f"{place.name}/ is not a folder ({error.strerror})") from None
     try:
         private.mkdir(mode=0o700, exist_ok=True)
-        _nothing_odd(folder, refuse)
-        with _linked(folder, private / token, refuse) as link:
+        _nothing_odd(folder, side, refuse)
+        with _linked(folder, side, private / token, refuse) as link:
             if link is None:
                 yield None
                 return
             size = _size(link, cap_bytes, refuse)
             try:
-                with connected(link, "ro") as connection:
-                    _harden(connection, read_seconds)
-                    if not _begin(connection, size, refuse):
+                with connected(link, "ro", timeout=lock_seconds) as connection:
+                    _harden(connection, side, read_seconds)
+                    if not _begin(connection, side, size, refuse):
                         yield None
                         return
                     # the name has done its work: a host that is killed from here on leaves none behind
                     link.unlink()
-                    _no_journal(folder, refuse)
+                    _no_journal(folder, side, refuse)
                     yield connection
             except sqlite3.Error as error:
                 if primary(error) == SQLITE_BUSY:
-                    raise MailboxTimeout(path=out / NAME, seconds=LOCK_SECONDS) from None
+                    raise MailboxTimeout(path=place / side.name, seconds=lock_seconds) from None
                 if primary(error) == SQLITE_INTERRUPT:
                     raise refuse(f"reading it took more than {read_seconds} s") from None
                 raise refuse(f"SQLite cannot read it ({error})") from None
@@ -94,18 +148,18 @@ def outbound(
 
 
 @contextmanager
-def _linked(folder: int, link: Path, refuse: Callable[[str], MailboxRefused]) -> Iterator[Path | None]:
+def _linked(folder: int, side: Side, link: Path, refuse: Callable[[str], MailboxRefused]) -> Iterator[Path | None]:
     _unlink(link)
     try:
-        found = os.stat(NAME, dir_fd=folder, follow_symlinks=False)
+        found = os.stat(side.name, dir_fd=folder, follow_symlinks=False)
         if not stat.S_ISREG(found.st_mode):
             raise refuse("it is not a regular file")
-        os.link(NAME, link, src_dir_fd=folder, follow_symlinks=False)
+        os.link(side.name, link, src_dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         yield None
         return
     except OSError as error:
-        raise refuse(f"it cannot be linked for reading ({error.strerror})") from None
+        raise refuse(f"{NOT_LINKED} ({error.strerror})") from None
     try:
         yield link
     finally:
@@ -127,11 +181,11 @@ def _size(link: Path, cap_bytes: int, refuse: Callable[[str], MailboxRefused]) -
     return found.st_size
 
 
-def _harden(connection: sqlite3.Connection, read_seconds: float) -> None:
+def _harden(connection: sqlite3.Connection, side: Side, read_seconds: float) -> None:
     deadline = time.monotonic() + read_seconds
     connection.set_progress_handler(lambda: time.monotonic() > deadline, PROGRESS_STEPS)
     # Content is capped anyway; this cap is on what SQLite itself builds in memory for one value or row.
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2 * MAX_CONTENT)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 2 * side.content_bytes)
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA query_only = ON")
     connection.execute("PRAGMA cell_size_check = ON")
@@ -139,7 +193,7 @@ def _harden(connection: sqlite3.Connection, read_seconds: float) -> None:
     connection.execute("PRAGMA mmap_size = 0")
 
 
-def _begin(connection: sqlite3.Connection, size: int, refuse: Callable[[str], MailboxRefused]) -> bool:
+def _begin(connection: sqlite3.Connection, side: Side, size: int, refuse: Callable[[str], MailboxRefused]) -> bool:
     """Take the shared lock and check that the tables are ours; False for a file without any, just being made."""
     connection.execute("BEGIN")
     # a forged schema may hold any number of objects; ours has fewer than twenty
@@ -152,29 +206,30 @@ def _begin(connection: sqlite3.Connection, size: int, refuse: Callable[[str], Ma
             return False
         raise refuse("it has no tables")
     made = {sql for _, _, sql in objects if sql is not None}
-    if any(sql is None and kind != "index" for kind, _, sql in objects) or made not in _EXPECTED:
+    if any(sql is None and kind != "index" for kind, _, sql in objects) or made not in side.tables:
         raise refuse("its tables are not those of a mailbox")
     return True
 
 
-def _nothing_odd(folder: int, refuse: Callable[[str], MailboxRefused]) -> None:
+def _nothing_odd(folder: int, side: Side, refuse: Callable[[str], MailboxRefused]) -> None:
     """Beside the file lies its journal, or nothing; a mailbox has no WAL."""
-    for name in BESIDE:
+    journal, *_ = side.beside
+    for name in side.beside:
         try:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             continue
         except OSError as error:
             raise refuse(f"'{name}' cannot be looked at ({error.strerror})") from None
-        if name != BESIDE[0]:
+        if name != journal:
             raise refuse(f"'{name}' lies beside it; a mailbox has a rollback journal")
         if not stat.S_ISREG(found.st_mode):
             raise refuse("its journal is not a regular file")
 
 
-def _no_journal(folder: int, refuse: Callable[..., MailboxRefused]) -> None:
+def _no_journal(folder: int, side: Side, refuse: Callable[..., MailboxRefused]) -> None:
     try:
-        journal = os.open(f"{NAME}-journal", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        journal = os.open(side.beside[0], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -183,9 +238,7 @@ def _no_journal(folder: int, refuse: Callable[..., MailboxRefused]) -> None:
         if not stat.S_ISREG(os.fstat(journal).st_mode):
             raise refuse("its journal is not a regular file")
         if os.read(journal, len(JOURNAL_MAGIC)) == JOURNAL_MAGIC:
-            raise refuse("a hot journal lies beside it; the desk repairs it when it next opens its mailbox", hot=True)
+            why = f"a hot journal lies beside it; {side.owner} repairs it when it next opens its mailbox"
+            raise refuse(why, hot=True)
     finally:
         os.close(journal)
-
-
-_EXPECTED = [set(tables) for tables in OUTBOUND.values()]

@@ -50,6 +50,8 @@ class TableSpec:
     #: one sentence for people
     says: str
     columns: tuple[Column, ...]
+    #: raised by one whenever other rows come of the same events, though the columns are the same
+    making: int = 1
 
     @cached_property
     def schema(self) -> StructType:
@@ -66,9 +68,10 @@ class TableSpec:
         return self.columns[0].name == DAY
 
 
-def table(name: str, folder: str, says: str, columns: str) -> TableSpec:
+def table(name: str, folder: str, says: str, columns: str, *, making: int = 1) -> TableSpec:
     """A table from its lines."""
-    return TableSpec(name=name, folder=folder, says=says, columns=tuple(map(_column, columns.strip().splitlines())))
+    lines = columns.strip().splitlines()
+    return TableSpec(name=name, folder=folder, says=says, columns=tuple(map(_column, lines)), making=making)
 
 
 def _column(line: str) -> Column:

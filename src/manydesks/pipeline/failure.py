@@ -6,12 +6,15 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.disk import FULL
+from manydesks.pipeline.master import is_local
 
 #: what a call into Spark raises; the last one when its Java is gone
 SPARK_FAILURES: Final = (PySparkException, Py4JError, ConnectionError)
@@ -21,6 +24,15 @@ _NOISE = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+\.?|\s*[;(]\s*line \d+
 
 #: how Java's file classes say it, somewhere down the causes; the first line then names only what was under way
 _NO_SPACE = re.compile(r"java\.io\.\w+: (?:.*\()?No space left on device")
+
+
+#: how an executor says that it did not find a file, may not read it, or could not make one
+_UNSEEN = (
+    re.compile(r"reading file (?:file:/{0,2})?(/.+?)\. +(?:File does not exist|Could not read)"),
+    re.compile(r"File (?:file:/{0,2})?(/.+?) does not exist"),
+    re.compile(r"FileNotFoundException: (?:file:/{0,2})?(/.+?) \((?:Permission denied|No such file)"),
+    re.compile(r"Mkdirs failed to create (?:file:/{0,2})?(/.+?) \(exists=false"),
+)
 
 
 @contextmanager
@@ -34,7 +46,7 @@ def in_one_sentence(what: str) -> Iterator[None]:
 
 def sentence(error: BaseException) -> str:
     """The first line that says something, without Java's stack trace, ended by a full stop."""
-    if isinstance(error, Py4JNetworkError | ConnectionError):
+    if isinstance(error, Py4JNetworkError | ConnectionError) or _unanswered(error):
         return "Spark's Java has ended, perhaps for want of memory."
     said = str(error)
     java = getattr(error, "java_exception", None)
@@ -42,8 +54,30 @@ def sentence(error: BaseException) -> str:
         said = str(java.getMessage() or java.toString())
     if _NO_SPACE.search(str(getattr(error, "_stackTrace", None) or error)):
         return f"{FULL}."
+    if unseen := _unseen(f"{said}\n{getattr(error, '_stackTrace', None) or error}"):
+        return unseen
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     first = lines[0] if lines else type(error).__name__
     while (shorter := _NOISE.sub("", first).strip()) != first:
         first = shorter
     return first if first.endswith(("!", "?")) else first.rstrip(".") + "."
+
+
+def _unanswered(error: BaseException) -> bool:
+    """Whether the Java died while it was asked: py4j then has no more to say than what was asked."""
+    return type(error) is Py4JError and "Trace:" not in str(error)
+
+
+def _unseen(text: str) -> str | None:
+    """On a cluster, a file that is there for this machine and not for another."""
+    context = SparkContext._active_spark_context
+    if context is None or is_local(context.master or ""):
+        return None
+    for pattern in _UNSEEN:
+        if found := pattern.search(text):
+            path = unquote(found[1])
+            return (
+                f"an executor could not open {path}: the lake must lie where every machine of the cluster can read and"
+                " write it."
+            )
+    return None

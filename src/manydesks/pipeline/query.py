@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import difflib
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.failure import SPARK_FAILURES, sentence
+from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.tables import present, read
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 #: how a query may begin
 BEGINNINGS = ("select", "with", "values", "from", "table", "(")
+
+#: rows that are taken at a time where they come through this process
+BATCH_ROWS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +52,42 @@ def query(lake: Path, sql: str, spark: SparkSession) -> QueryResult:
 
     Raises `PipelineError` with one sentence if the text is not a query, names an unknown table, or fails.
     """
+    frame, names = _frame(lake, sql, spark)
+    with _sentences(names):
+        return QueryResult(columns=tuple(frame.columns), rows=tuple(map(tuple, frame.collect())))
+
+
+def query_rows(lake: Path, sql: str, spark: SparkSession) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
+    """The columns, and the rows one after another: a part of them is in memory at a time. Raises as `query` does."""
+    frame, names = _frame(lake, sql, spark)
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        with _sentences(names):
+            yield from map(tuple, frame.toLocalIterator(prefetchPartitions=True))
+
+    return tuple(frame.columns), rows()
+
+
+def query_to_parquet(lake: Path, sql: str, spark: SparkSession, path: Path, scratch: Path) -> int:
+    """Writes the answer into one Parquet file, in the order that the query gives it; how many rows.
+
+    Where Spark's executors write to this machine's files they write `scratch`, a folder that must not be there yet;
+    elsewhere the rows come through this process. Raises as `query` does; the file may then be half written.
+    """
+    frame, names = _frame(lake, sql, spark)
+    # the old default is a type that only Spark takes for a moment
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    with _sentences(names):
+        if not reads_files_here(spark):
+            return _write_rows(frame, path)
+        try:
+            frame.write.parquet(str(scratch))
+            return _join(sorted(scratch.glob("*.parquet")), path)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _frame(lake: Path, sql: str, spark: SparkSession) -> tuple[DataFrame, list[str]]:
     text = require_query(sql)
     names = []
     for spec in present(lake):
@@ -48,18 +95,45 @@ def query(lake: Path, sql: str, spark: SparkSession) -> QueryResult:
         names.append(spec.name)
     if not names:
         raise PipelineError(reason=f"the lake {lake} has no tables yet; `manydesks pipeline run` makes them.")
-    try:
+    with _sentences(names):
         # in brackets the grammar allows nothing but a query: `with … insert` and its like end here, before they run
         spark.sql(f"select * from (\n{text}\n) limit 0")
-        frame = spark.sql(text)
-        rows = tuple(tuple(row) for row in frame.collect())
+        return spark.sql(text), names
+
+
+@contextmanager
+def _sentences(names: list[str]) -> Iterator[None]:
+    try:
+        yield
     except ParseException as error:
         raise PipelineError(reason=f"the SQL is not a query that Spark understands: {sentence(error)}") from error
     except AnalysisException as error:
         raise PipelineError(reason=_unknown_table(error, names) or sentence(error)) from error
     except SPARK_FAILURES as error:
         raise PipelineError(reason=f"the query failed: {sentence(error)}") from error
-    return QueryResult(columns=tuple(frame.columns), rows=rows)
+
+
+def _join(parts: list[Path], path: Path) -> int:
+    rows = 0
+    with pq.ParquetWriter(path, pq.read_schema(parts[0]), compression="zstd") as writer:
+        for part in parts:
+            with pq.ParquetFile(part) as opened:
+                for number in range(opened.num_row_groups):
+                    group = opened.read_row_group(number)
+                    writer.write_table(group, row_group_size=max(group.num_rows, 1))
+                    rows += group.num_rows
+    return rows
+
+
+def _write_rows(frame: DataFrame, path: Path) -> int:
+    schema = to_arrow_schema(frame.schema)
+    found = frame.toLocalIterator(prefetchPartitions=True)
+    rows = 0
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        while batch := [row.asDict(recursive=True) for row in islice(found, BATCH_ROWS)]:
+            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+            rows += len(batch)
+    return rows
 
 
 def _unknown_table(error: AnalysisException, names: list[str]) -> str | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import secrets
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING
 from manydesks.domain.errors import BadInput, ExtraMissing, PipelineError
 from manydesks.pipeline.disk import FULL, disk_refusals, is_full
 from manydesks.pipeline.java import find_java, write_launcher
+from manydesks.pipeline.master import is_local, is_local_cluster
+from manydesks.pipeline.properties import properties_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +31,35 @@ PACKAGES = ("pyspark", "pandas", "pyarrow", "deltalake")
 
 #: pyspark writes every failed query to stderr through these, with Java's stack trace; who asked gets a sentence instead
 QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+#: where a driver listens whose executors are on this machine
+LOOPBACK = "127.0.0.1"
+
+#: the name under which Spark itself has the Python of its workers
+PYTHON = "spark.pyspark.python"
+
+#: options that are not for a person to choose: they have a setting of their own, or others would give other tables
+FIXED = (
+    "spark.app.name",
+    "spark.driver.memory",
+    "spark.local.dir",
+    "spark.master",
+    "spark.sql.ansi.enabled",
+    "spark.sql.python.filterPushdown.enabled",
+    "spark.sql.session.timeZone",
+    "spark.sql.shuffle.partitions",
+    "spark.submit.deployMode",
+    "spark.submit.pyFiles",
+)
+
+#: what Spark compiles for a run over all tables does not fit into Java's default room for it; once that is full, Java
+#: compiles nothing more
+JAVA = "-XX:ReservedCodeCacheSize=240m -XX:+UseParallelGC"
+#: start-up is most of a small run: only the quick compiler
+JAVA_BRIEF = "-XX:TieredStopAtLevel=1"
+JAVA_BULK = "-XX:+TieredCompilation"
+#: so many events are much
+BULK = 1_000_000
 
 #: a log above this size is begun anew at the next start
 LOG_BYTES = 5_000_000
@@ -41,7 +73,8 @@ def _cache_folder() -> Path:
 class SparkOptions:
     """What may be chosen about a session; the rest is fixed here so that every job runs under the same rules."""
 
-    #: where Spark runs: `local[*]` (all cores of this machine), `local[2]`, `spark://host:7077`, …
+    #: where Spark runs: `local[*]` (all cores of this machine), `local[2]`, `spark://host:7077`, …; the executors of
+    #: any but a `local` one get this package from here
     master: str = "local[*]"
     #: the memory of the driver's Java, as Java writes it: `1g`, `800m`
     memory: str = "1g"
@@ -51,8 +84,14 @@ class SparkOptions:
     folder: Path = field(default_factory=_cache_folder)
     #: where everything goes that Spark and its Java say; None: `spark.log` in the folder
     log: Path | None = None
+    #: much is to be done: worth the CPU that Java's second compiler takes before it saves any
+    bulk: bool = False
+    #: further options of Spark; not shown, since some are passwords
+    further: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
+        if fixed := sorted(self.further.keys() & set(FIXED)):
+            raise BadInput(reason=f"pipeline.spark has '{fixed[0]}', which is not for choosing there.")
         if self.shuffle_partitions < 1:
             raise BadInput(reason=f"shuffle_partitions is {self.shuffle_partitions}; it must be 1 or more.")
 
@@ -80,6 +119,7 @@ def session(options: SparkOptions) -> SparkSession:
 
     # without a handler its complaints about a Java that is gone end up on the terminal
     logging.getLogger("py4j").addHandler(logging.NullHandler())
+    logging.getLogger().addFilter(_not_of_py4j)
     for name in QUERY_LOGGERS:
         PySparkLogger.getLogger(name).disabled = True
     if (running := SparkSession.getActiveSession()) is not None:
@@ -91,19 +131,21 @@ def session(options: SparkOptions) -> SparkSession:
             options.log_file.unlink()
         java_home = write_launcher(java, options.folder.absolute() / "java", options.log_file.absolute())
         quiet = _quiet_scripts(options)
+        # read once, while the Java starts; left behind they would steer other programs that this process starts
+        started_with = {"BASH_ENV": str(quiet), "JAVA_HOME": str(java_home), **_surroundings(options)}
     builder = SparkSession.builder.appName("manydesks").master(options.master)
     for key, value in _configuration(options).items():
         builder = builder.config(key, value)
-    # read once, while the Java starts; left behind they would steer other programs that this process starts
-    started_with = {
-        "BASH_ENV": str(quiet),
-        "JAVA_HOME": str(java_home),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
     try:
-        with _environment(started_with):
+        with ExitStack() as stack:
+            if hidden := _hidden(options):
+                path = stack.enter_context(properties_file(options.folder.absolute(), hidden))
+                words = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+                started_with["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {shlex.quote(str(path))} {words}"
+            stack.enter_context(_environment(started_with))
             spark = builder.getOrCreate()
+        if not is_local(options.master):
+            _ship(spark, options)
     except (*SPARK_FAILURES, OSError) as error:
         if is_full(options.folder):  # then the log could not be written either
             raise PipelineError(reason=f"Spark did not start: {options.folder} cannot be used, {FULL}.") from error
@@ -117,13 +159,30 @@ def end(spark: SparkSession) -> None:
     """Ends the session and its Java; one that is gone already is fine."""
     from manydesks.pipeline.failure import SPARK_FAILURES
 
+    left: list[tuple[Path, str]] = []
+    with suppress(*SPARK_FAILURES):
+        context = spark.sparkContext
+        if is_local_cluster(context.master or ""):
+            left.append((Path(str(spark.conf.get("spark.local.dir"))).parent, context.applicationId))
     with suppress(*SPARK_FAILURES):
         spark.stop()
+    for folder, application in left:
+        from manydesks.pipeline.spark_home import sweep_home
+
+        sweep_home(folder, application)
 
 
-def is_local(spark: SparkSession) -> bool:
-    """Whether every executor is on this machine, and so can open this machine's files."""
-    return (spark.sparkContext.master or "").startswith("local")
+def reads_files_here(spark: SparkSession) -> bool:
+    """Whether every executor is sure to be on this machine, and so can open this machine's files.
+
+    Those of a `local-cluster` could, but it stands for a real one and is treated as such.
+    """
+    return is_local(spark.sparkContext.master or "")
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    """A Java that dies while it is asked makes py4j write its stack trace as if it were the whole program's."""
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _say_nothing(request: object, client_address: object) -> None:
@@ -137,30 +196,65 @@ def _quiet_scripts(options: SparkOptions) -> Path:
     return path.absolute()
 
 
+def _surroundings(options: SparkOptions) -> Mapping[str, str]:
+    """Variables that Spark takes from its surroundings."""
+    if is_local(options.master):
+        return {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": LOOPBACK}
+    if is_local_cluster(options.master):
+        from manydesks.pipeline.spark_home import write_home
+
+        python = options.further.get(PYTHON, sys.executable)
+        home = write_home(options.folder.absolute())
+        return {"PYSPARK_PYTHON": python, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": LOOPBACK}
+    # the path of this interpreter says nothing about another machine
+    return {"PYSPARK_PYTHON": options.further.get(PYTHON) or os.environ.get("PYSPARK_PYTHON", "python3")}
+
+
 def _configuration(options: SparkOptions) -> Mapping[str, str]:
     scratch = options.folder / "scratch"
     settings = {
         "spark.driver.memory": options.memory,
         "spark.local.dir": str(scratch),
         "spark.log.level": "WARN",
+        # all that a run over all tables needs, kept for the next one: by default Spark throws most of it away meanwhile
+        "spark.sql.codegen.cache.maxEntries": "5000",
         "spark.sql.parquet.compression.codec": "zstd",
         # the store keeps milliseconds; where a job makes timestamps of them, they must not depend on the machine
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         # a data source that takes filters raises unless this is on
         "spark.sql.python.filterPushdown.enabled": "true",
+        # rows that lie together by their trace also do by trace and span: they are not moved for a join of both
+        "spark.sql.requireAllClusterKeysForCoPartition": "false",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    if options.master.startswith("local"):
+    if is_local(options.master) or is_local_cluster(options.master):
         settings |= {
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",
-            # start-up is most of a small run: only the quick compiler
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            "spark.driver.bindAddress": LOOPBACK,
+            "spark.driver.host": LOOPBACK,
+            "spark.driver.extraJavaOptions": f"{JAVA} {JAVA_BULK if options.bulk else JAVA_BRIEF}",
+            # other users of this machine reach its ports too, and whoever speaks to Spark unasked can run code in it
+            "spark.authenticate": "true",
         }
-    return settings
+    return {key: value for key, value in settings.items() if key not in options.further}
+
+
+def _hidden(options: SparkOptions) -> Mapping[str, str]:
+    """Options that no command line shows."""
+    # Spark makes up a secret of its own only where it starts no other processes
+    own = {"spark.authenticate.secret": secrets.token_urlsafe(32)} if is_local_cluster(options.master) else {}
+    return {**own, **options.further}
+
+
+def _ship(spark: SparkSession, options: SparkOptions) -> None:
+    """Executors get the code of this very process, not what another machine may have of it."""
+    from manydesks.pipeline.shipping import write_package
+
+    before = list(sys.path)
+    spark.sparkContext.addPyFile(str(write_package(options.folder.absolute())))
+    sys.path[:] = before  # Spark puts the copy in front of other packages here too
 
 
 @contextmanager

@@ -28,10 +28,18 @@ from manydesks.pipeline.commit import DAY_FOLDER, Change, commit_files, sweep_at
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.place import PATTERN
-from manydesks.pipeline.schemas import TABLES, check_schema
+from manydesks.pipeline.schemas import TABLES, check_schema, making_of
+from manydesks.pipeline.writing import write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+#: the count that says how a table's rows were made; see `making_of`
+MAKING = "making"
+
+#: gets the files that were written, before the commit
+Check = Callable[[Sequence[Path]], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +55,10 @@ class Mark:
 
     @property
     def properties(self) -> CommitProperties:
-        counts = {self.app: self.version, **self.also}
+        return self.with_counts({})
+
+    def with_counts(self, more: Mapping[str, int]) -> CommitProperties:
+        counts = {self.app: self.version, **self.also, **more}
         return CommitProperties(app_transactions=[Transaction(app, version) for app, version in counts.items()])
 
 
@@ -77,6 +88,11 @@ class File:
         least, most = self.entry.get(f"min.{wanted.column}"), self.entry.get(f"max.{wanted.column}")
         return least is None or most is None or (least <= wanted.most and most >= wanted.least)
 
+    def lies_in(self, range: Range) -> bool:
+        """Whether all of its rows are in it, for sure."""
+        least, most = self.entry.get(f"min.{range.column}"), self.entry.get(f"max.{range.column}")
+        return least is not None and most is not None and least >= range.least and most <= range.most
+
     def removal(self, now: int, *, changes_data: bool = True) -> RemoveAction:
         return RemoveAction(
             path=str(self.entry["path"]),
@@ -97,6 +113,22 @@ def covered(lake: Path, spec: TableSpec, app: str) -> int:
     if not exists(lake, spec):
         return 0
     return _open(lake, spec).transaction_version(app) or 0
+
+
+def reached(lake: Path, spec: TableSpec) -> int:
+    """How far a table of silver or gold reaches; 0 if it was made otherwise than now, and so is to be made anew."""
+    if not exists(lake, spec):
+        return 0
+    table = _open(lake, spec)
+    if (table.transaction_version(MAKING) or 0) < making_of(spec):
+        return 0
+    return table.transaction_version(spec.name) or 0
+
+
+def check_known(lake: Path) -> None:
+    """Raises `PipelineError` if a table was made by a newer version of ManyDesks, which this one would damage."""
+    for spec in present(lake):
+        _check_known(lake, spec, _open(lake, spec))
 
 
 def version(lake: Path, spec: TableSpec) -> int:
@@ -170,37 +202,52 @@ def ensure(held: HeldLake, spec: TableSpec) -> None:
         sync_log(folder)
     else:
         table = _open(held.folder, spec)
+        _check_known(held.folder, spec, table)
         known = {field.name for field in table.schema().fields}
-        if added := [field for field in wanted.fields if field.name not in known]:
+        # the rows that are there have no value
+        added = [deltalake.Field(f.name, f.type, nullable=True) for f in wanted.fields if f.name not in known]
+        if added:
             table.alter.add_columns(added)
             sync_log(folder)
     _sweep(held.folder, spec)
 
 
 def sweep(held: HeldLake) -> None:
-    """Removes what killed attempts left in any table; needs no Spark, which does not start on a disk that they fill."""
+    """Removes what killed attempts left in any table; needs no Spark, which does not start on a disk that they fill.
+
+    Raises as `check_known` does, before anything is removed.
+    """
+    check_known(held.folder)
     for spec in present(held.folder):
         _sweep(held.folder, spec)
 
 
-def append_once(
-    held: HeldLake, spec: TableSpec, rows: DataFrame, mark: Mark, clock: Clock, check: Callable[[Sequence[Path]], None]
-) -> int:
+def append_once(held: HeldLake, spec: TableSpec, rows: DataFrame, mark: Mark, clock: Clock, check: Check) -> int:
     """Adds the rows and moves the mark, both or neither; returns the number of rows.
 
     If the table reaches the mark already, nothing is written and 0 is returned. `check` gets the written files before
     the commit; what it raises leaves the table as it was.
     """
-    if covered(held.folder, spec, mark.app) >= mark.version:
-        return 0
     check_schema(rows.schema, spec)
 
     def write(attempt: Path) -> None:
-        with in_one_sentence(f"Spark could not write the table '{spec.name}'"):
-            rows.write.mode("append").parquet(str(attempt))
+        write_rows(rows, spec, attempt)
+
+    return append_files_once(held, spec, write, mark, clock, check)
+
+
+def append_files_once(
+    held: HeldLake, spec: TableSpec, write: Callable[[Path], None], mark: Mark, clock: Clock, check: Check
+) -> int:
+    """The same with files that `write` puts into the folder it is given."""
+    if covered(held.folder, spec, mark.app) >= mark.version:
+        return 0
+
+    def checked(attempt: Path) -> None:
+        write(attempt)
         check(sorted(attempt.glob("*.parquet")))
 
-    return commit_files(held.folder / spec.folder, spec, write, clock, Change(properties=mark.properties))[0]
+    return commit_files(held.folder / spec.folder, spec, checked, clock, Change(properties=_made(spec, mark)))[0]
 
 
 def replace_days(
@@ -212,15 +259,14 @@ def replace_days(
     """
     old = snapshot(held.folder, spec, days=days)
     removed = [file.removal(clock.now()) for file in old]
-    change = Change(removed=removed, properties=mark.properties)
+    change = Change(removed=removed, properties=_made(spec, mark))
     columns = [column.name for column in spec.columns]
     ready = rows.select(*columns)
     check_schema(ready.schema, spec)
 
     def write(attempt: Path) -> None:
-        with in_one_sentence(f"Spark could not write the table '{spec.name}'"):
-            named = ready.withColumn(DAY_FOLDER, ready[DAY]).repartition(DAY_FOLDER)
-            named.write.mode("append").partitionBy(DAY_FOLDER).parquet(str(attempt))
+        named = ready.withColumn(DAY_FOLDER, ready[DAY]).repartition(DAY_FOLDER)
+        write_rows(named, spec, attempt, by=DAY_FOLDER)
 
     return commit_files(held.folder / spec.folder, spec, write, clock, change)[0]
 
@@ -235,10 +281,16 @@ def replace_all(held: HeldLake, spec: TableSpec, rows: DataFrame, mark: Mark, cl
     check_schema(ready.schema, spec)
 
     def write(attempt: Path) -> None:
-        with in_one_sentence(f"Spark could not write the table '{spec.name}'"):
-            ready.coalesce(1).write.mode("append").parquet(str(attempt))
+        write_rows(ready.coalesce(1), spec, attempt)
 
-    change = Change(removed=removed, properties=mark.properties)
+    change = Change(removed=removed, properties=_made(spec, mark))
+    return commit_files(held.folder / spec.folder, spec, write, clock, change)[0]
+
+
+def replace_all_files(held: HeldLake, spec: TableSpec, write: Callable[[Path], None], mark: Mark, clock: Clock) -> int:
+    """The same with files that `write` puts into the folder it is given."""
+    removed = [file.removal(clock.now()) for file in snapshot(held.folder, spec)]
+    change = Change(removed=removed, properties=_made(spec, mark))
     return commit_files(held.folder / spec.folder, spec, write, clock, change)[0]
 
 
@@ -257,8 +309,7 @@ def rewrite(
     check_schema(rows.schema, spec)
 
     def write(attempt: Path) -> None:
-        with in_one_sentence(f"Spark could not write the table '{spec.name}'"):
-            rows.write.mode("append").parquet(str(attempt))
+        write_rows(rows, spec, attempt)
 
     properties = mark.properties if mark is not None else None
     change = Change(removed=removed, changes_data=changes_data, properties=properties)
@@ -267,7 +318,7 @@ def rewrite(
 
 def advance(held: HeldLake, spec: TableSpec, mark: Mark, clock: Clock) -> None:
     """Nothing new for this table: only the mark moves."""
-    commit_files(held.folder / spec.folder, spec, lambda attempt: None, clock, Change(properties=mark.properties))
+    commit_files(held.folder / spec.folder, spec, lambda attempt: None, clock, Change(properties=_made(spec, mark)))
 
 
 def append_row(held: HeldLake, spec: TableSpec, row: Mapping[str, Any], clock: Clock) -> None:
@@ -284,6 +335,25 @@ def append_row(held: HeldLake, spec: TableSpec, row: Mapping[str, Any], clock: C
 
 def _open(lake: Path, spec: TableSpec) -> deltalake.DeltaTable:
     return deltalake.DeltaTable(uri(lake / spec.folder))
+
+
+def _made(spec: TableSpec, mark: Mark) -> CommitProperties:
+    return mark.with_counts({MAKING: making_of(spec)})
+
+
+def _check_known(lake: Path, spec: TableSpec, table: deltalake.DeltaTable) -> None:
+    found = StructType.fromJson(json.loads(table.schema().to_json()))
+    known = {column.name: column.type for column in spec.columns}
+    strange = [field.name for field in found.fields if known.get(field.name) != field.dataType]
+    if strange:
+        how = f"the column '{strange[0]}' is not one that this version knows"
+    elif (table.transaction_version(MAKING) or 0) > making_of(spec):
+        how = "its rows are made in a way that this version does not know"
+    else:
+        return
+    raise PipelineError(
+        reason=f"the table '{spec.name}' of the lake {lake} was made by a newer ManyDesks, {how}; nothing was changed."
+    )
 
 
 def _sweep(lake: Path, spec: TableSpec) -> None:

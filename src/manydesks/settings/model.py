@@ -5,14 +5,16 @@ The docs are generated from these classes, and `problems.py` makes its sentences
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
+from urllib.parse import unquote
 
 import annotated_types
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from manydesks.domain.budget import zone
+from manydesks.domain.budget import LEAST, zone
 from manydesks.domain.ids import is_name
 
 
@@ -29,9 +31,38 @@ def _agent_name(text: str) -> str:
     return text
 
 
+def _cap(usd: float) -> float:
+    if 0 < usd < LEAST:
+        raise ValueError("it would be counted as 0, which is no cap")
+    return usd
+
+
 def _time_zone(text: str) -> str:
     zone(text)
     return text
+
+
+def _local_folder(text: str) -> str:
+    """A URI of this machine's files is the same as the path: whoever has the setting has a path."""
+    if not text.startswith("file://"):
+        return text
+    path = unquote(text.removeprefix("file://").removeprefix("localhost"))
+    if "\0" in path:
+        raise ValueError("not a path")
+    return path
+
+
+#: names of options whose values are not for a settings file; one that names a file is no secret itself
+_PASSWORD = re.compile(r"(?i)(secret|password|token|(access|account)\.key)(?!.*file$)")
+#: how a value says that it is the value of a secret
+SECRET_MARK = "secret:"
+
+
+def _no_password(options: dict[str, str]) -> dict[str, str]:
+    for name, value in options.items():
+        if _PASSWORD.search(name) and not value.startswith(SECRET_MARK):
+            raise ValueError("a password")
+    return options
 
 
 TimeZone = Annotated[
@@ -46,13 +77,33 @@ AgentName = Annotated[
 ]
 SparkMaster = Annotated[
     str,
-    Field(pattern=r"^(local(\[(\*|[1-9][0-9]*)\])?|spark://\S+|k8s://\S+|yarn)$"),
-    Allowed('a Spark master such as "local[*]", "local[2]" or "spark://host:7077"'),
+    Field(
+        pattern=r"^(local(\[(\*|[1-9][0-9]*)\])?|local-cluster\[[1-9][0-9]*,[1-9][0-9]*,[1-9][0-9]*\]|spark://\S+|"
+        r"k8s://\S+|yarn)$"
+    ),
+    Allowed('a Spark master such as "local[*]", "local[2]", "spark://host:7077", "yarn" or "k8s://https://host:6443"'),
+]
+DayTime = Annotated[
+    str,
+    Field(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$"),
+    Allowed('a time of the day such as "03:00"'),
 ]
 MemorySize = Annotated[
     str,
     Field(pattern=r"^[1-9][0-9]{0,5}[mg]$"),
     Allowed('a size in megabytes or gigabytes such as "512m" or "2g"'),
+]
+SparkOptionTable = Annotated[
+    dict[
+        Annotated[str, Field(pattern=r"^spark\.[A-Za-z0-9][A-Za-z0-9._-]{0,190}$")],
+        Annotated[str, Field(max_length=4000, pattern=r"^[^\x00-\x1f\x7f]*$")],
+    ],
+    Field(max_length=100),
+    AfterValidator(_no_password),
+    Allowed(
+        'a table of options that begin with "spark.", each a text and passwords as "secret:NAME", such as '
+        '`{"spark.executor.memory" = "4g"}`'
+    ),
 ]
 SecretName = Annotated[
     str,
@@ -63,6 +114,12 @@ HeaderName = Annotated[
     str,
     Field(pattern=r"^([a-z0-9][a-z0-9_-]{0,63})?$"),
     Allowed('a header\'s name in lowercase, or ""'),
+]
+Dollars = Annotated[
+    float,
+    Field(ge=0, le=10**9),
+    AfterValidator(_cap),
+    Allowed("0, or a number from 0.000001 up to 1000000000"),
 ]
 TableName = Annotated[
     str,
@@ -80,10 +137,11 @@ ProviderLimits = Annotated[
 ]
 #: what an option of a provider may be; which options there are, the provider says
 Option = Annotated[str | int | float | bool | list[Any] | dict[str, Any], Field(union_mode="left_to_right")]
-FolderPath = Annotated[
+LakeFolder = Annotated[
     str,
-    Field(pattern=r"^(/[^\x00]*)?$"),
-    Allowed('the absolute path of a folder, or ""'),
+    Field(pattern=r"^((file://(localhost)?)?/[^\x00]*)?$"),
+    AfterValidator(_local_folder),
+    Allowed('the absolute path of a folder, such a path after "file://", or ""'),
 ]
 
 
@@ -280,15 +338,13 @@ class BudgetSettings(Section):
     time_zone: TimeZone = Field(
         default="UTC", description="Where a day begins: the name of a time zone such as `Europe/Berlin`."
     )
-    per_agent_day_usd: float = Field(default=0.0, ge=0, le=10**9, description="Dollars of one agent in a day.")
+    per_agent_day_usd: Dollars = Field(default=0.0, description="Dollars of one agent in a day.")
     per_agent_day_tokens: int = Field(default=0, ge=0, le=10**12, description="Tokens of one agent in a day.")
     per_agent_day_runs: int = Field(default=0, ge=0, le=10**9, description="Runs of one agent in a day.")
-    per_day_usd: float = Field(default=0.0, ge=0, le=10**9, description="Dollars of all agents together in a day.")
+    per_day_usd: Dollars = Field(default=0.0, description="Dollars of all agents together in a day.")
     per_day_tokens: int = Field(default=0, ge=0, le=10**12, description="Tokens of all agents together in a day.")
     per_day_runs: int = Field(default=0, ge=0, le=10**9, description="Runs of all agents together in a day.")
-    per_trace_usd: float = Field(
-        default=0.0, ge=0, le=10**9, description="Dollars of all that follows from one arrival."
-    )
+    per_trace_usd: Dollars = Field(default=0.0, description="Dollars of all that follows from one arrival.")
     per_trace_tokens: int = Field(
         default=0, ge=0, le=10**12, description="Tokens of all that follows from one arrival."
     )
@@ -375,10 +431,24 @@ class RetentionSettings(Section):
 class PipelineSettings(Section):
     """The history on Spark."""
 
+    auto: Literal["nightly", "watch", "off"] = Field(
+        default="nightly",
+        description="What the office does by itself, where the pipeline is installed: `nightly` (a run each night), "
+        "`watch` (the lake is kept up with the ledger all the time) or `off`.",
+    )
+    nightly_at: DayTime = Field(
+        default="03:00",
+        description="When a night's run begins, by the machine's own clock; what was missed is made up for after the "
+        "office is opened.",
+    )
     master: SparkMaster = Field(default="local[*]", description="Where Spark runs.")
     memory: MemorySize = Field(default="2g", description="Memory of Spark's driver.")
-    lake: FolderPath = Field(default="", description="Folder of the lake; empty: `lake` in the home.")
+    lake: LakeFolder = Field(default="", description="Folder of the lake; empty: `lake` in the home.")
     shuffle_partitions: int = Field(default=8, ge=1, le=10_000, description="Partitions of a shuffle in Spark.")
+    spark: SparkOptionTable = Field(
+        default={},
+        description="Further options of Spark, by their own names; `secret:NAME` is the value of that secret.",
+    )
 
 
 class Settings(Section):

@@ -29,3 +29,13 @@ from manydesks.pipeline.failure import sentence
 )
 def test_one_line_for_a_person(said: str, told: str) -> None:
     assert sentence(RuntimeError(said)) == told
+
+
+def test_a_java_that_dies_while_it_is_asked() -> None:
+    from py4j.protocol import Py4JError, Py4JNetworkError
+
+    ended = "Spark's Java has ended, perhaps for want of memory."
+    assert sentence(Py4JError("An error occurred while calling o55.read")) == ended
+    assert sentence(Py4JNetworkError("Answer from Java side is empty")) == ended
+    refused = "An error occurred while calling o55.read. Trace:\npy4j.Py4JException: Method read() does not exist\n"
+    assert sentence(Py4JError(refused)) != ended

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from manydesks.domain.errors import LakeBusy, PipelineError
-from manydesks.pipeline.lock import hold
+from manydesks.domain.errors import LakeBusy, LakeWatched, PipelineError
+from manydesks.pipeline.lock import hold, watching
 
 
 def test_the_second_holder_is_told_who_the_first_is(tmp_path: Path) -> None:
@@ -41,4 +43,53 @@ def test_a_lock_that_is_a_folder_is_one_sentence(tmp_path: Path) -> None:
 
 def test_another_lake_is_another_lock(tmp_path: Path) -> None:
     with hold(tmp_path / "one"), hold(tmp_path / "two"):
+        pass
+
+
+class Enough(Exception): ...
+
+
+def test_who_waits_comes_before_who_comes_back(tmp_path: Path) -> None:
+    """A watch under load takes the lake again at once: a run beside it must get its turn all the same."""
+    waiting, order = threading.Event(), []
+
+    def wait() -> None:
+        with hold(tmp_path, patience=60, waits=lambda pid: waiting.set()):
+            order.append("who waited")
+
+    with ThreadPoolExecutor() as pool:
+        with hold(tmp_path):
+            other = pool.submit(wait)
+            assert waiting.wait(60)
+        with hold(tmp_path, patience=60):
+            order.append("who came back")
+        other.result()
+    assert order == ["who waited", "who came back"]
+
+
+def test_patience_ends(tmp_path: Path) -> None:
+    with hold(tmp_path), pytest.raises(LakeBusy, match="wait for it to end"):
+        hold(tmp_path, patience=0.1).__enter__()
+
+
+def test_who_waits_can_be_called_away(tmp_path: Path) -> None:
+    def call_away(pid: str) -> None:
+        raise Enough
+
+    with hold(tmp_path):
+        with pytest.raises(Enough):
+            hold(tmp_path, patience=60, waits=call_away).__enter__()
+        with pytest.raises(Enough):  # its place in the line is free again
+            hold(tmp_path, patience=60, waits=call_away).__enter__()
+    with hold(tmp_path):
+        pass
+
+
+def test_one_watch_is_enough(tmp_path: Path) -> None:
+    with watching(tmp_path):
+        with pytest.raises(LakeWatched, match=rf"process {os.getpid()}\); one is enough"):
+            watching(tmp_path).__enter__()
+        with hold(tmp_path):  # but others may write between its rounds
+            pass
+    with watching(tmp_path):
         pass

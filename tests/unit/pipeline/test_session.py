@@ -23,3 +23,32 @@ def test_no_partitions_are_refused() -> None:
 def test_the_log_lies_in_the_folder_unless_named(tmp_path: Path) -> None:
     assert SparkOptions(folder=tmp_path).log_file == tmp_path / "spark.log"
     assert SparkOptions(folder=tmp_path, log=tmp_path / "other.log").log_file == tmp_path / "other.log"
+
+
+def test_further_options_are_not_shown_and_cannot_change_the_rules() -> None:
+    assert "hush" not in repr(SparkOptions(further={"spark.authenticate.secret": "hush"}))
+    for name in ("spark.master", "spark.sql.session.timeZone"):
+        with pytest.raises(BadInput, match=f"pipeline.spark has '{name}'"):
+            SparkOptions(further={name: "x"})
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local-cluster[2,1,1024]"])
+def test_spark_listens_on_this_machine_alone_and_to_nobody_else(master: str, tmp_path: Path) -> None:
+    options = module._configuration(SparkOptions(master=master, folder=tmp_path))
+    assert options["spark.driver.host"] == options["spark.driver.bindAddress"] == "127.0.0.1"
+    assert options["spark.authenticate"] == "true"
+
+
+def test_the_driver_of_a_cluster_can_be_reached(tmp_path: Path) -> None:
+    further = {"spark.driver.host": "10.0.0.2", "spark.pyspark.python": "/opt/python"}
+    options = SparkOptions(master="spark://h:7077", folder=tmp_path, further=further)
+    assert "spark.driver.host" not in module._configuration(options)  # Spark has it from the file
+    assert module._hidden(options) == further
+    assert module._surroundings(options) == {"PYSPARK_PYTHON": "/opt/python"}
+
+
+def test_each_local_cluster_has_a_secret_of_its_own(tmp_path: Path) -> None:
+    options = SparkOptions(master="local-cluster[2,1,1024]", folder=tmp_path)
+    name = "spark.authenticate.secret"
+    assert name not in module._configuration(options)
+    assert len({module._hidden(options)[name] for _ in range(3)}) == 3

@@ -333,7 +333,15 @@ VALUES = {
     f"{section}.{key}": values_of(field)
     for section, model in sections().items()
     for key, field in model.model_fields.items()
-} | {"budget.time_zone": st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns"])}
+} | {
+    **dict.fromkeys(
+        (f"budget.per_{whose}_usd" for whose in ("agent_day", "day", "trace")), st.just(0.0) | st.floats(1e-6, 1e9)
+    ),
+    "budget.time_zone": st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns"]),
+    "pipeline.spark": st.dictionaries(
+        st.sampled_from(["spark.a", "spark.a.b", "spark.driver.host"]), st.sampled_from(["", " x", '"é\\', "secret:s"])
+    ),
+}
 ANY_SETTINGS = st.fixed_dictionaries(
     {
         section: st.fixed_dictionaries({}, optional={key: VALUES[f"{section}.{key}"] for key in model.model_fields})

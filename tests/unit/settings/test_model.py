@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from manydesks.settings.model import Settings, UpstreamSettings, allowed, named_tables, sections
+from manydesks.settings.model import PipelineSettings, Settings, UpstreamSettings, allowed, named_tables, sections
 
 
 def test_the_defaults() -> None:
@@ -54,7 +54,15 @@ def test_the_defaults() -> None:
         "delivery": {"timeout_seconds": 30, "max_attempts": 5, "max_age_hours": 12.0, "file_over": 4000},
         "hooks": {"enabled": True, "disabled": [], "timeout_seconds": 2.0},
         "retention": {"days": 30.0, "require_archive": True},
-        "pipeline": {"master": "local[*]", "memory": "2g", "lake": "", "shuffle_partitions": 8},
+        "pipeline": {
+            "auto": "nightly",
+            "nightly_at": "03:00",
+            "master": "local[*]",
+            "memory": "2g",
+            "lake": "",
+            "shuffle_partitions": 8,
+            "spark": {},
+        },
         "upstreams": {},
         "prices": {},
         "providers": {},
@@ -99,8 +107,20 @@ def test_what_is_allowed_in_words(section: str, key: str, words: str) -> None:
         ("retry", "max_attempts", [1, 100], [0, 101, 2.5, "5", True]),
         ("retry", "jitter", [0, 1, 0.25], [-0.1, 1.1]),
         ("pipeline", "master", ["local", "local[4]", "local[*]", "spark://h:7077", "yarn"], ["", "local[0]", "lokal"]),
+        ("pipeline", "master", ["local-cluster[2,1,1024]", "k8s://https://h"], ["local-cluster", "local-cluster[2,1]"]),
+        (
+            "pipeline",
+            "spark",
+            [{}, {"spark.executor.memory": "4g"}, {"spark.authenticate.secret": "secret:cluster"}],
+            [{"executor.memory": "4g"}, {"spark.a": 4}, {"spark.a": "b\n"}, {"spark.authenticate.secret": "hush"}],
+        ),
         ("pipeline", "memory", ["512m", "2g"], ["2", "0g", "2 g", "2gb", "2g\n", 2]),
-        ("pipeline", "lake", ["", "/srv/lake"], ["lake", "~/lake", "/a\0b"]),
+        (
+            "pipeline",
+            "lake",
+            ["", "/srv/lake"],
+            ["lake", "~/lake", "/a\0b", "file://lake", "file:///%00", "s3://bucket/lake"],
+        ),
     ],
 )
 def test_bounds(section: str, key: str, good: list[object], bad: list[object]) -> None:
@@ -121,3 +141,8 @@ def test_upstreams_of_the_file_go_before_the_known_ones() -> None:
     everyone = Settings(upstreams={"anthropic": own, "lm": own}).all_upstreams()
     assert set(everyone) == {"anthropic", "openai", "lm"}
     assert everyone["anthropic"].key == "mine"
+
+
+def test_a_lake_that_is_given_as_a_uri_is_a_path() -> None:
+    for text in ("file:///srv/my%20lake", "file://localhost/srv/my lake", "/srv/my lake"):
+        assert PipelineSettings(lake=text).lake == "/srv/my lake"

@@ -47,7 +47,15 @@ from manydesks.settings.problems import Problem, check, nearest, refusal
             {"budget": {"time_zone": "Atlantis"}},
             'budget.time_zone is "Atlantis", but must be the name of a time zone such as "Europe/Berlin"',
         ),
-        ({"budget": {"per_day_usd": -1.0}}, "budget.per_day_usd is -1.0, but must be a number from 0 up to 1000000000"),
+        (
+            {"budget": {"per_day_usd": -1.0}},
+            "budget.per_day_usd is -1.0, but must be 0, or a number from 0.000001 up to 1000000000",
+        ),
+        # it would be counted as 0, which is no cap
+        (
+            {"budget": {"per_day_usd": 4e-10}},
+            "budget.per_day_usd is 4e-10, but must be 0, or a number from 0.000001 up to 1000000000",
+        ),
     ],
 )
 def test_a_problem_in_words(data: dict[str, Any], words: str) -> None:

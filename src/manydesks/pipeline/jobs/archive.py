@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from manydesks.domain.clock import Clock, SystemClock
-from manydesks.domain.errors import PipelineError
 from manydesks.pipeline import tables
 from manydesks.pipeline.disk import disk_refusals
 from manydesks.pipeline.jobs.runs import recorded
@@ -20,8 +19,9 @@ from manydesks.pipeline.jobs.step import Progress, Step
 from manydesks.pipeline.lock import HeldLake, hold
 from manydesks.pipeline.quality import check_no_gap, check_same_ledger
 from manydesks.pipeline.schemas import BODIES, EVENTS, TableSpec
-from manydesks.pipeline.session import is_local
+from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.sources.ledger import VIEWS, WINDOW, View, heads, read, windows
+from manydesks.pipeline.sources.parquet import write_view
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,7 +57,7 @@ def archive(
     works, and `PipelineError` if there is no store, the ledger has a gap, the store is not this lake's, or the disk
     refuses.
     """
-    check_archive(home_db, spark)
+    check_archive(home_db, lake)
     with hold(lake) as held, disk_refusals(lake), recorded(held, clock or SystemClock(), "archive") as note:
         work = Archive(home_db, held, spark, progress, clock or SystemClock())
         try:
@@ -67,14 +67,12 @@ def archive(
     return work.report()
 
 
-def check_archive(db: Path, spark: SparkSession) -> None:
-    """Before anything is made: a store that is not there must not leave an empty lake behind."""
-    if not is_local(spark):
-        raise PipelineError(
-            reason=f"the archive reads a SQLite file, which the machines of '{spark.sparkContext.master}' do not have;"
-            " run it with a local master."
-        )
+def check_archive(db: Path, lake: Path) -> None:
+    """Before anything is made: a store that is not there must not leave an empty lake behind, and the lake of a newer
+    version stays as it is."""
     heads(db)
+    with disk_refusals(lake):
+        tables.check_known(lake)
 
 
 class Archive:
@@ -115,14 +113,21 @@ class Archive:
         try:
             for chunk in windows(begin, upto, CHUNK):
                 after, last = chunk.first - 1, chunk.last
-                rows = read(self._spark, self._db, view, after, last)
                 mark = tables.Mark(app=spec.name, version=last)
                 check = partial(check_no_gap, after=after, upto=last) if spec is EVENTS else _anything
-                added += tables.append_once(self._held, spec, rows, mark, self._clock, check)
+                added += self._append_chunk(view, after, last, mark, check)
                 self._progress(spec.name, last - begin, upto - begin)
         finally:
             seconds = (self._clock.monotonic() - started) / 1000
-            self.steps.append(Step(name=spec.name, rows=added, seconds=seconds))
+            self.steps.append(Step(name=spec.name, taken=added, rows=added, seconds=seconds))
+
+    def _append_chunk(self, view: View, after: int, upto: int, mark: tables.Mark, check: tables.Check) -> int:
+        if reads_files_here(self._spark):
+            rows = read(self._spark, self._db, view, after, upto)
+            return tables.append_once(self._held, view.table, rows, mark, self._clock, check)
+        # the machines of a cluster do not have the store
+        write = partial(write_view, self._db, view, after, upto)
+        return tables.append_files_once(self._held, view.table, write, mark, self._clock, check)
 
     def _added(self, spec: TableSpec) -> int:
         return sum(step.rows for step in self.steps if step.name == spec.name)

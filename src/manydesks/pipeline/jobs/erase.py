@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from manydesks.domain.clock import Clock
 from manydesks.pipeline import tables
 from manydesks.pipeline.bronze import BODIES, EVENTS
+from manydesks.pipeline.jobs.forgotten import forget_mail
 from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.tables import Mark, Range
 
@@ -31,7 +32,8 @@ def erased_bodies(spark: SparkSession, lake: Path, after: int, upto: int) -> dic
 
 
 def erase(held: HeldLake, spark: SparkSession, clock: Clock) -> int:
-    """Empties the texts of `bodies` that were erased since the last run; how many there were.
+    """Empties the texts of `bodies` that were erased since the last run, and what mailboxes had of them; how many
+    texts there were.
 
     Rewrites the files that hold them, and no other.
     """
@@ -41,6 +43,8 @@ def erase(held: HeldLake, spark: SparkSession, clock: Clock) -> int:
         return 0
     mark = Mark(app=MARK, version=upto)
     gone = erased_bodies(spark, held.folder, after, upto)
+    # before the mark moves: killed in between, it is done again
+    forget_mail(held, spark, gone, clock)
     old = [
         file
         for file in tables.snapshot(held.folder, BODIES)

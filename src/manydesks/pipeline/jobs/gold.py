@@ -96,6 +96,8 @@ class Gold:
         self._rebuild = rebuild
         self._upto = min(tables.covered(self._lake, spec, spec.name) for spec in SILVER)
         self._known: dict[int, dict[Source, set[str]]] = {}
+        #: rows in the files of silver that the step under way has opened
+        self._taken = 0
         self.steps: list[Step] = []
 
     def refresh(self) -> None:
@@ -114,12 +116,14 @@ class Gold:
         wanted = [spec] if also is None else [spec, also]
         behind = any(self._from(one) < self._upto for one in wanted)
         wants = behind or self._rebuild or (spec is TOPICS_DAILY and self._forgot())
+        self._taken = 0
         rows = work() if wants else 0
         self._progress(spec.name, 1, 1)
-        self.steps.append(Step(name=spec.name, rows=rows, seconds=(self._clock.monotonic() - begun) / 1000))
+        seconds = (self._clock.monotonic() - begun) / 1000
+        self.steps.append(Step(name=spec.name, taken=self._taken, rows=rows, seconds=seconds))
 
     def _from(self, spec: TableSpec) -> int:
-        return 0 if self._rebuild else tables.covered(self._lake, spec, spec.name)
+        return 0 if self._rebuild else tables.reached(self._lake, spec)
 
     def _make(self, making: Making) -> int:
         spec, after = making.spec, self._from(making.spec)
@@ -210,12 +214,14 @@ class Gold:
 
     def _rows(self, source: Source, days: Collection[str] | None) -> DataFrame:
         """The rows of these days; files that can hold none of them are not opened."""
-        if days is None or source.at == DAY:
-            return tables.read(self._spark, self._lake, source.spec, days=days)
-        wanted = [_range(source.at, day) for day in days]
-        found = [file for file in tables.snapshot(self._lake, source.spec) if any(file.may_hold(one) for one in wanted)]
+        by_trace = days is None or source.at == DAY
+        found = tables.snapshot(self._lake, source.spec, days=days if by_trace else None)
+        if not by_trace:
+            wanted = [_range(source.at, day) for day in days or ()]
+            found = [file for file in found if any(file.may_hold(one) for one in wanted)]
+        self._taken += sum(file.rows for file in found)
         rows = tables.read_files(self._spark, self._lake, source.spec, found)
-        return rows.where(day_of(source.at).isin(sorted(days)))
+        return rows if by_trace else rows.where(day_of(source.at).isin(sorted(days or ())))
 
     def _mark(self, spec: TableSpec, also: dict[str, int] | None = None) -> Mark:
         return Mark(app=spec.name, version=self._upto, also=also or {})

@@ -17,13 +17,16 @@ from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.schemas import PIPELINE_RUNS
 from manydesks.pipeline.tables import append_row, exists, files
 
+#: the job that brings nothing new
+COMPACT = "compact"
+
 
 def latest(lake: Path) -> dict[str, Any] | None:
-    """The run that ended last; None if there was none."""
+    """The run that ended last, but for those that only tidied up; None if there was none."""
     if not exists(lake, PIPELINE_RUNS):
         return None
     rows = [row for path in files(lake, PIPELINE_RUNS) for row in pq.ParquetFile(path).read().to_pylist()]
-    return max(rows, key=lambda row: row["ended_at"], default=None)
+    return max((row for row in rows if row["job"] != COMPACT), key=lambda row: row["ended_at"], default=None)
 
 
 class Done(Protocol):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -18,6 +20,7 @@ from manydesks.pipeline.bronze import BODIES, EVENTS
 from manydesks.pipeline.columns import DAY, TableSpec
 from manydesks.pipeline.jobs.erase import erased_bodies
 from manydesks.pipeline.jobs.step import Progress, Step
+from manydesks.pipeline.jobs.together import together
 from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.silver import (
     HANDOFFS,
@@ -32,7 +35,7 @@ from manydesks.pipeline.silver import (
     USAGE,
 )
 from manydesks.pipeline.tables import Mark, Range
-from manydesks.pipeline.transforms import handoffs, messages, responses, runs, spans, traces, transcripts
+from manydesks.pipeline.transforms import handoffs, messages, paths, responses, runs, spans, traces, transcripts
 from manydesks.pipeline.transforms.fold import merged
 
 if TYPE_CHECKING:
@@ -65,6 +68,9 @@ FOLDED = (
 )
 
 
+ORDER = [spec.name for spec in SILVER]
+
+
 class Silver:
     """One refresh under the lake's lock, up to where bronze reaches."""
 
@@ -75,37 +81,53 @@ class Silver:
         self._lake = held.folder
         self._rebuild = rebuild
         self._upto = tables.covered(self._lake, EVENTS, EVENTS.name)
+        #: whoever holds it may look into the two below, and fill them
+        self._finding = Lock()
+        #: by marks: the traces with events above it
+        self._known: dict[int, DataFrame] = {}
+        self._known_days: dict[int, set[str]] = {}
         self.steps: list[Step] = []
 
     def refresh(self) -> None:
         """Running it twice changes nothing; killing it anywhere loses and repeats nothing."""
         for spec in SILVER:
             tables.ensure(self._held, spec)
-        self._step(TRACES, self._traces)
-        for making in FOLDED:
-            self._step(making.spec, lambda making=making: self._fold(making))  # type: ignore[misc]
-        self._step(SPANS, self._spans, also=QUARANTINED_SPANS)
-        self._step(TRANSCRIPTS, self._transcripts)
+        try:
+            self._step(TRACES, self._traces)
+            steps: list[Callable[[], None]] = [lambda: self._step(SPANS, self._spans, also=QUARANTINED_SPANS)]
+            steps += [partial(self._step, making.spec, partial(self._fold, making)) for making in FOLDED]
+            together([*steps, lambda: self._step(TRANSCRIPTS, self._transcripts)])
+        finally:
+            self.steps.sort(key=lambda step: ORDER.index(step.name))
+            for found in self._known.values():
+                found.unpersist()
 
     def _step(self, spec: TableSpec, work: Callable[[], int], *, also: TableSpec | None = None) -> None:
         begun = self._clock.monotonic()
         self._progress(spec.name, 0, 1)
         wanted = [spec] if also is None else [spec, also]
         behind = any(self._from(one) < self._upto for one in wanted)
+        # the ledger has no gaps: so many events lie above the mark
+        taken = self._upto - min(self._from(one) for one in wanted)
         rows = work() if behind or (self._rebuild and self._upto) else 0
         self._progress(spec.name, 1, 1)
-        self.steps.append(Step(name=spec.name, rows=rows, seconds=(self._clock.monotonic() - begun) / 1000))
+        seconds = (self._clock.monotonic() - begun) / 1000
+        self.steps.append(Step(name=spec.name, taken=taken, rows=rows, seconds=seconds))
 
     def _from(self, spec: TableSpec) -> int:
-        return 0 if self._rebuild else tables.covered(self._lake, spec, spec.name)
+        return 0 if self._rebuild else tables.reached(self._lake, spec)
 
     def _mark(self, spec: TableSpec) -> Mark:
         return Mark(app=spec.name, version=self._upto)
 
     def _events(self, after: int) -> DataFrame:
         window = Range(column="seq", least=after + 1, most=self._upto)
-        found = tables.read(self._spark, self._lake, EVENTS, window)
-        return found.where((F.col("seq") > after) & (F.col("seq") <= self._upto))
+        found = tables.snapshot(self._lake, EVENTS, window)
+        rows = tables.read_files(self._spark, self._lake, EVENTS, found)
+        if all(file.lies_in(window) for file in found):
+            # the numbers would be part of the code that Spark makes of a plan, and it would be made anew each time
+            return rows
+        return rows.where((F.col("seq") > after) & (F.col("seq") <= self._upto))
 
     def _traces(self) -> int:
         after = self._from(TRACES)
@@ -130,7 +152,7 @@ class Silver:
         delta = making.of_events(self._events(after)).join(F.broadcast(touched), "trace")
         if after == 0:
             return self._write(spec, making.finished(merged(spec, delta)), None)
-        days = _days(touched)
+        days = self._days(after)
         kept = delta.columns
         old = tables.read(self._spark, self._lake, spec, days=days).select(*kept)
         return self._write(spec, making.finished(merged(spec, delta.unionByName(old))), days)
@@ -142,15 +164,16 @@ class Silver:
         delta = spans.of_events(self._events(after)).join(F.broadcast(touched), "trace")
         days = None
         if after:
-            days = _days(touched)
+            days = self._days(after)
             for spec in (SPANS, QUARANTINED_SPANS):
                 delta = delta.unionByName(tables.read(self._spark, self._lake, spec, days=days).select(*delta.columns))
-        known = merged(SPANS, delta.repartition("trace")).persist()
+        # a number, or else Spark forgets how the rows lie, and moves them for each thing that is done with a trace
+        by_trace = delta.repartition(int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1), "trace")
+        known = paths.judged(merged(SPANS, by_trace)).persist()
         try:
-            good, bad = spans.finished(known)
             # first: seeing an event twice changes no span, missing one would
-            self._write(QUARANTINED_SPANS, bad, days)
-            return self._write(SPANS, good, days)
+            self._write(QUARANTINED_SPANS, known.where(F.col("reason").isNotNull()), days)
+            return self._write(SPANS, paths.placed(known.where(F.col("reason").isNull()).drop("reason")), days)
         finally:
             known.unpersist()
 
@@ -167,15 +190,25 @@ class Silver:
             return self._write(TRANSCRIPTS, transcripts.without(rows, gone), None)
         # what was erased since may have been said on any day
         said = tables.read(self._spark, self._lake, TRANSCRIPTS).where(F.col("body").isin(list(gone)))
-        days = _days(touched) | (_days(said) if gone else set())
+        days = self._days(after) | (_days(said) if gone else set())
         old = tables.read(self._spark, self._lake, TRANSCRIPTS, days=days)
         return self._write(TRANSCRIPTS, transcripts.without(rows.select(*old.columns).unionByName(old), gone), days)
 
     def _touched(self, after: int) -> DataFrame:
-        """The traces with events above a mark, and their days."""
-        window = Range(column="last_seq", least=after + 1, most=self._upto)
-        found = tables.read(self._spark, self._lake, TRACES, window).where(F.col("last_seq") > after)
-        return found.select("trace", DAY)
+        """The traces with events above a mark, and their days; found once, since most tables have the same mark."""
+        with self._finding:
+            if after not in self._known:
+                window = Range(column="last_seq", least=after + 1, most=self._upto)
+                found = tables.read(self._spark, self._lake, TRACES, window).where(F.col("last_seq") > after)
+                self._known[after] = found.select("trace", DAY).persist()
+            return self._known[after]
+
+    def _days(self, after: int) -> set[str]:
+        touched = self._touched(after)
+        with self._finding:
+            if after not in self._known_days:
+                self._known_days[after] = _days(touched)
+            return self._known_days[after]
 
     def _write(self, spec: TableSpec, rows: DataFrame, days: set[str] | None) -> int:
         if days is not None and not days:

@@ -15,6 +15,8 @@ class Step:
 
     #: the table
     name: str
+    #: rows looked at: of the ledger, of bronze, of silver
+    taken: int
     #: rows written
     rows: int
     #: how long it took

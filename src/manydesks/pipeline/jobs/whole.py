@@ -1,5 +1,5 @@
-"""The whole run: bronze takes what is new of the ledger, silver what is new of bronze, gold what is new of silver; then
-gold is published for those who have no Spark.
+"""The whole run: bronze takes what is new of the ledger and of the mailboxes of all sessions, silver what is new of
+bronze, gold what is new of silver; then gold is published for those who have no Spark.
 
 Each table goes on from where it stands, so the first run, the tenth and the one after a crash are the same.
 """
@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 
 from manydesks.domain.clock import Clock, SystemClock
 from manydesks.pipeline.disk import disk_refusals
+from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.jobs.archive import Archive, check_archive
+from manydesks.pipeline.jobs.compact import tidy
 from manydesks.pipeline.jobs.erase import erase
 from manydesks.pipeline.jobs.gold import Gold
 from manydesks.pipeline.jobs.runs import recorded
+from manydesks.pipeline.jobs.sessions import Sessions
 from manydesks.pipeline.jobs.silver import Silver
 from manydesks.pipeline.jobs.step import Progress, Step
-from manydesks.pipeline.lock import hold
+from manydesks.pipeline.lock import HeldLake, hold
 from manydesks.pipeline.publish import publish
 
 if TYPE_CHECKING:
@@ -42,32 +45,56 @@ class RunReport:
 
 
 def run(
-    db: Path, lake: Path, spark: SparkSession, progress: Progress, clock: Clock | None = None, *, rebuild: bool = False
+    db: Path,
+    lake: Path,
+    spark: SparkSession,
+    progress: Progress,
+    clock: Clock | None = None,
+    *,
+    rebuild: bool = False,
+    patience: float = 0.0,
 ) -> RunReport:
     """Brings the whole lake up to where the store ends at the start of this run; raises as `archive` does.
 
-    `rebuild`: silver and gold are made anew from all of bronze.
+    `rebuild`: silver and gold are made anew from all of bronze. `patience`: seconds that a busy lake is waited for.
     """
     clock = clock or SystemClock()
-    check_archive(db, spark)
-    with hold(lake) as held, disk_refusals(lake), recorded(held, clock, "rebuild" if rebuild else "run") as note:
+    check_archive(db, lake)
+    job = "rebuild" if rebuild else "run"
+    with (
+        hold(lake, patience=patience) as held,
+        disk_refusals(lake),
+        recorded(held, clock, job) as note,
+        in_one_sentence("Spark could not bring the lake up to date"),
+    ):
         bronze = Archive(db, held, spark, progress, clock)
         try:
             bronze.go()
         finally:
             note(bronze.report())
-        silver = Silver(held, spark, progress, clock, rebuild=rebuild)
-        silver.refresh()
-        gold = Gold(held, spark, progress, clock, rebuild=rebuild)
-        gold.refresh()
-        publish(held, clock)
-        # last: what silver was made of may be emptied only now
-        erase(held, spark, clock)
+        mail = Sessions(db.parent, held, spark, progress, clock)
+        mail.go()
+        steps = refresh(held, spark, progress, clock, rebuild=rebuild)
     done = bronze.report()
     return RunReport(
         from_seq=done.from_seq,
         to_seq=done.to_seq,
         rows=done.rows,
         bodies=done.bodies,
-        steps=(*done.steps, *silver.steps, *gold.steps),
+        steps=(*done.steps, *mail.steps, *steps),
     )
+
+
+def refresh(
+    held: HeldLake, spark: SparkSession, progress: Progress, clock: Clock, *, rebuild: bool = False
+) -> list[Step]:
+    """All that follows from bronze, in its order, for `run` and for a round of `watch`; what each table took."""
+    silver = Silver(held, spark, progress, clock, rebuild=rebuild)
+    silver.refresh()
+    gold = Gold(held, spark, progress, clock, rebuild=rebuild)
+    gold.refresh()
+    publish(held, clock)
+    # last: what silver was made of may be emptied only now
+    erase(held, spark, clock)
+    tidy(held, clock)
+    return [*silver.steps, *gold.steps]

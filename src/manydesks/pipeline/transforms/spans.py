@@ -14,7 +14,7 @@ its first message; a tool call's and a delivery's is the run. Each attempt has s
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from manydesks.pipeline.silver import SPANS
@@ -87,93 +87,8 @@ def of_events(events: DataFrame) -> DataFrame:
     return spans.unionByName(_ends_of_handoffs(events)).unionByName(_later_deliveries(events))
 
 
-def finished(rows: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Whole traces in, each with every row known so far: the spans, and those that cannot be, with the reason."""
-    # the end of a message that nobody handed over is no span
-    judged = _linked(rows.where(F.col("kind").isNotNull())).withColumn("reason", _fault())
-    good = judged.where(F.col("reason").isNull()).withColumn("duration_ms", F.col("end_at") - F.col("start_at"))
-    return _on_path(_with_self(good)), judged.where(F.col("reason").isNotNull())
-
-
-def _linked(rows: DataFrame) -> DataFrame:
-    """A wait's parent is what brought its message into the lane: a hold that has ended, else a hand-off. Of the
-    attempts to deliver a response only the first knows its run."""
-    same = Window.partitionBy("trace", "message")
-    ended = (F.col("kind") == "hold") & F.col("end_at").isNotNull()
-    hold = F.max(F.when(ended, F.col("span_id"))).over(same)
-    handoff = F.max(F.when(F.col("kind") == "handoff", F.col("span_id"))).over(same)
-    response = Window.partitionBy("trace", F.substring_index("span_id", ":", 2))
-    parent = (
-        F.when(F.col("kind") == "queue", F.coalesce(hold, handoff))
-        .when(F.col("kind") == "hold", F.coalesce("parent_id", handoff))
-        .when(F.col("kind") == "delivery", F.max("parent_id").over(response))
-        .otherwise(F.col("parent_id"))
-    )
-    return rows.withColumn("parent_id", parent)
-
-
-def _fault() -> Column:
-    return (
-        F.when(F.col("start_at").isNull(), F.lit("it has no beginning"))
-        .when(F.col("end_at") < F.col("start_at"), F.lit("it ends before it begins"))
-        .when((F.col("kind") == "tool") & F.col("parent_id").isNull(), F.lit("it belongs to no run"))
-    )
-
-
-def _with_self(spans: DataFrame) -> DataFrame:
-    """What of a span lies in none of its children: children may overlap, and reach beyond it."""
-    # each span twice: for itself, and for its parent; whatever has to do with one parent is then one group
-    itself = spans.withColumn("of", F.col("span_id")).withColumn("child", F.lit(False))
-    # a hold lasts while the run that ends it goes on, but is no work of it
-    below = spans.where((F.col("kind") != "hold") & F.col("parent_id").isNotNull() & F.col("end_at").isNotNull())
-    below = below.withColumn("of", F.col("parent_id")).withColumn("child", F.lit(True))
-    family = Window.partitionBy("trace", "of")
-    start, end = (F.max(F.when(~F.col("child"), F.col(name))).over(family) for name in ("start_at", "end_at"))
-    both = (
-        itself.unionByName(below)
-        .withColumn("begin", F.greatest("start_at", start))
-        .withColumn("end", F.least("end_at", end))
-        .withColumn("counts", F.col("child") & F.col("begin").isNotNull() & (F.col("end") > F.col("begin")))
-    )
-    order = family.orderBy(F.col("counts").desc(), "begin", "end", "span_id")
-    before = F.max(F.when(F.col("counts"), F.col("end"))).over(order.rowsBetween(Window.unboundedPreceding, -1))
-    fresh = F.greatest(F.col("end") - F.greatest(F.col("begin"), F.coalesce(before, F.col("begin"))), F.lit(0))
-    covered = F.sum(F.when(F.col("counts"), F.col("fresh"))).over(family)
-    counted = both.withColumn("fresh", fresh).withColumn("covered", F.coalesce(covered, F.lit(0)))
-    own = (F.col("duration_ms") - F.col("covered")).cast("long")
-    return counted.where(~F.col("child")).withColumn("self_ms", own).select(*spans.columns, "self_ms")
-
-
-def _on_path(spans: DataFrame) -> DataFrame:
-    """The span that ended last, and whatever it followed from, up to the trace's beginning."""
-    step = F.struct("start_seq", F.col("span_id").alias("id"), "parent_id")
-    ended = F.struct(F.coalesce("end_at", F.lit(-1)), "start_seq", "span_id")
-    walks = (
-        # tool calls lead to nothing
-        spans.where(F.col("kind") != "tool")
-        .groupBy("trace")
-        # parents begin before their children: latest first, each parent comes after its child
-        .agg(
-            F.reverse(F.array_sort(F.collect_list(step))).alias("steps"),
-            F.max_by("span_id", ended).alias("last"),
-        )
-    )
-    path = F.aggregate(
-        "steps",
-        F.struct(F.col("last").alias("next"), F.array().cast("array<string>").alias("ids")),
-        lambda walk, step: F.when(
-            step["id"] == walk["next"],
-            F.struct(step["parent_id"].alias("next"), F.array_append(walk["ids"], step["id"]).alias("ids")),
-        ).otherwise(walk),
-        lambda walk: walk["ids"],
-    )
-    flagged = spans.join(walks.select("trace", path.alias("path")), "trace", "left")
-    on_path = F.coalesce(F.array_contains("path", F.col("span_id")), F.lit(False))
-    return flagged.withColumn("on_critical_path", on_path).drop("path")
-
-
 def _ends_of_handoffs(events: DataFrame) -> DataFrame:
-    """Of every message: `finished` drops those that nobody handed over."""
+    """Of every message: `paths.judged` drops those that nobody handed over."""
     found = events_of(events, ENDS).where(F.col("message").isNotNull())
     return partial(
         SPANS,

@@ -1,0 +1,1 @@
+"""The pipeline, measured: a history of millions of events goes through it."""

@@ -1,0 +1,98 @@
+"""What the commands of the pipeline open: settings, the lake, the store, Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from manydesks.cli.invocation import Invocation
+from manydesks.cli.pipeline.master import chosen_master
+from manydesks.cli.pipeline.progress import Bar
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from manydesks.settings.model import PipelineSettings
+
+
+def open_settings(invocation: Invocation) -> PipelineSettings:
+    """The settings, once it is sure that the pipeline's packages are there."""
+    from manydesks.pipeline.session import require_extra
+    from manydesks.settings.load import load_settings
+
+    require_extra()
+    settings = load_settings(invocation.home, invocation.environ).pipeline
+    master = chosen_master()
+    return settings if master is None else settings.model_copy(update={"master": master})
+
+
+def open_lake(invocation: Invocation, settings: PipelineSettings) -> Path:
+    """Where the lake is, once it is sure that one can be there."""
+    from manydesks.pipeline.place import check_place
+
+    lake = Path(settings.lake) if settings.lake else invocation.home.lake
+    check_place(lake)
+    return lake
+
+
+def open_store(invocation: Invocation) -> Path:
+    """Where the store is, once it is sure that this version may read it."""
+    from manydesks.pipeline.sources.ledger import require_store
+
+    db = invocation.home.office_db
+    require_store(db)
+    _ = invocation.reader  # it refuses the store of a newer or an older version
+    # not kept: the pipeline opens the store with another SQLite, and closing there frees the locks held here
+    invocation.close()
+    return db
+
+
+@contextmanager
+def open_spark(
+    invocation: Invocation, settings: PipelineSettings, bar: Bar, *, bulk: bool = False
+) -> Iterator[SparkSession]:
+    """A session of Spark as the settings want it, ended with the block. `bulk`: much is to be done."""
+    from manydesks.pipeline.session import SparkOptions, end, session
+
+    home = invocation.home
+    home.prepare()
+    bar.say("starting Spark")
+    options = SparkOptions(
+        master=settings.master,
+        memory=settings.memory,
+        shuffle_partitions=settings.shuffle_partitions,
+        bulk=bulk,
+        folder=home.run / "spark",
+        log=home.logs / "spark.log",
+        further=_further(invocation, settings),
+    )
+    spark = session(options)
+    try:
+        yield spark
+    finally:
+        end(spark)
+
+
+def _further(invocation: Invocation, settings: PipelineSettings) -> dict[str, str]:
+    """The further options, each `secret:NAME` as the secret it stands for."""
+    from manydesks.domain.errors import SettingsError
+    from manydesks.settings.model import SECRET_MARK
+    from manydesks.settings.secrets import load_secrets
+
+    if not any(value.startswith(SECRET_MARK) for value in settings.spark.values()):
+        return settings.spark
+    secrets = load_secrets(invocation.home, invocation.environ)
+    found = dict(settings.spark)
+    for option, value in settings.spark.items():
+        if not value.startswith(SECRET_MARK):
+            continue
+        name = value.removeprefix(SECRET_MARK)
+        if name not in secrets:
+            raise SettingsError(
+                reason=f"pipeline.spark takes '{option}' from the secret '{name[:60]}', which is not there; "
+                "`manydesks secret set` keeps it."
+            )
+        found[option] = secrets[name]
+    return found

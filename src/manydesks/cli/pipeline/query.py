@@ -1,0 +1,81 @@
+"""`manydesks pipeline query`: a question in SQL."""
+
+from __future__ import annotations
+
+import csv
+import secrets
+from pathlib import Path
+
+import click
+
+from manydesks.cli.command import Command, pass_invocation
+from manydesks.cli.invocation import Invocation
+from manydesks.cli.pipeline.cells import column, plain_cell
+from manydesks.cli.pipeline.master import master_option
+from manydesks.cli.pipeline.opening import open_lake, open_settings, open_spark
+from manydesks.cli.pipeline.progress import progress
+from manydesks.cli.pipeline.target import check_target, target
+from manydesks.cli.quantity import count
+from manydesks.cli.text import one_line
+
+
+@click.command(cls=Command)
+@click.argument("sql")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@click.option("--parquet", type=click.Path(path_type=Path), metavar="FILE", help="Write a Parquet file instead.")
+@click.option("--force", is_flag=True, help="With --parquet: replace a file that is there.")
+@master_option
+@pass_invocation
+def query(invocation: Invocation, sql: str, as_csv: bool, parquet: Path | None, force: bool) -> None:
+    """Ask the lake a question in SQL.
+
+    Each table of the lake is there by its name; `manydesks pipeline tables` lists them. A large answer is for --csv or
+    --parquet: a table and JSON are held in memory as a whole.
+    """
+    out = invocation.out
+    if as_csv and (out.json or parquet):
+        raise click.UsageError(f"Only one of --csv and {'--json' if out.json else '--parquet'} can be given.")
+    if force and parquet is None:
+        raise click.UsageError("--force is for --parquet.")
+    if parquet is not None:
+        check_target(parquet, force=force)
+    settings = open_settings(invocation)
+    lake = open_lake(invocation, settings)
+    from manydesks.domain.errors import PipelineError
+    from manydesks.pipeline.disk import disk_refusals
+    from manydesks.pipeline.query import query as ask
+    from manydesks.pipeline.query import query_rows, query_to_parquet, require_query
+    from manydesks.pipeline.tables import present
+
+    # both are said at once, not after Spark has started
+    require_query(sql)
+    with disk_refusals(lake):
+        tables = present(lake)
+    if not tables:
+        raise PipelineError(reason=f"the lake {lake} has no tables yet; `manydesks pipeline run` makes them.")
+    with progress(out) as bar, open_spark(invocation, settings, bar) as spark, disk_refusals(lake):
+        bar.say("asking")
+        if parquet is not None:
+            scratch = invocation.home.run / "spark" / f"answer-{secrets.token_hex(8)}"
+            with target(parquet, force=force) as new:
+                written = query_to_parquet(lake, sql, spark, new, scratch)
+        elif as_csv:
+            columns, found_rows = query_rows(lake, sql, spark)
+            writer = csv.writer(out.stdout, lineterminator="\n")
+            bar.clear()
+            writer.writerow(columns)
+            writer.writerows([plain_cell(cell) for cell in row] for row in found_rows)
+            return
+        else:
+            found = ask(lake, sql, spark)
+    if parquet is not None:
+        if out.json:
+            out.value({"file": str(parquet.absolute()), "rows": written})
+        else:
+            out.line(f"{one_line(str(parquet))}: {count(written, 'row')}.")
+        return
+    rows = [[plain_cell(cell) for cell in row] for row in found.rows]
+    if out.json:
+        out.value({"columns": list(found.columns), "rows": rows})
+    else:
+        out.table([column(name, [row[at] for row in rows]) for at, name in enumerate(found.columns)], rows)

@@ -1,0 +1,92 @@
+"""`manydesks pipeline run` and `rebuild`: the lake is brought up to the ledger."""
+
+from __future__ import annotations
+
+import click
+
+from manydesks.cli import exits
+from manydesks.cli.command import Command, pass_invocation
+from manydesks.cli.consent import consent
+from manydesks.cli.invocation import Invocation
+from manydesks.cli.output import Column
+from manydesks.cli.pipeline.behind import behind_words
+from manydesks.cli.pipeline.master import master_option
+from manydesks.cli.pipeline.opening import open_lake, open_settings, open_spark, open_store
+from manydesks.cli.pipeline.progress import progress
+
+STEP_COLUMNS = (
+    Column("step"),
+    Column("rows in", right=True),
+    Column("rows out", right=True),
+    Column("seconds", right=True),
+)
+
+
+@click.command(cls=Command)
+@master_option
+@pass_invocation
+def run(invocation: Invocation) -> None:
+    """Bring the lake up to the ledger, and its tables with it.
+
+    Running it twice changes nothing; one that was stopped is taken up where it was.
+    """
+    _bring(invocation, rebuild=False)
+
+
+@click.command(cls=Command)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@master_option
+@pass_invocation
+def rebuild(invocation: Invocation, yes: bool) -> int:
+    """Make silver and gold anew from all that was archived.
+
+    The result is the same as what the runs have made; for a lake whose tables somebody has damaged.
+    """
+    if not consent(invocation, "Make all tables of silver and gold anew?", yes=yes):
+        return exits.FAILED
+    _bring(invocation, rebuild=True)
+    return exits.OK
+
+
+def _bring(invocation: Invocation, *, rebuild: bool) -> None:
+    settings = open_settings(invocation)
+    lake, db, out = open_lake(invocation, settings), open_store(invocation), invocation.out
+    from manydesks.pipeline.disk import disk_refusals
+    from manydesks.pipeline.jobs.whole import run as bring
+    from manydesks.pipeline.lock import PATIENCE_SECONDS, hold
+    from manydesks.pipeline.schemas import EVENTS
+    from manydesks.pipeline.session import BULK
+    from manydesks.pipeline.sources.ledger import heads
+    from manydesks.pipeline.tables import covered, sweep
+
+    head = heads(db).events
+    # a lake that is busy or cannot be written: said now, not after Spark has started
+    with progress(out) as bar:
+        waits = lambda pid: bar.say(f"waiting for the lake, which process {pid} works on")  # noqa: E731
+        with hold(lake, patience=PATIENCE_SECONDS, waits=waits) as held, disk_refusals(lake):
+            sweep(held)
+            bulk = head - (0 if rebuild else covered(lake, EVENTS, EVENTS.name)) > BULK
+    begun = invocation.clock.monotonic()
+    with progress(out) as bar, open_spark(invocation, settings, bar, bulk=bulk) as spark:
+        started = (invocation.clock.monotonic() - begun) / 1000
+        report = bring(db, lake, spark, bar.step, rebuild=rebuild, patience=PATIENCE_SECONDS)
+    # after the commit, and also when nothing was new: an earlier run may have been stopped just before this
+    if report.to_seq:
+        invocation.door.ask("mark_archived", seq=report.to_seq)
+    behind = max(heads(db).events - report.to_seq, 0)
+    steps = [("spark", None, None, started), *((s.name, s.taken, s.rows, s.seconds) for s in report.steps)]
+    if out.json:
+        told = [
+            {"step": name, "rowsIn": taken, "rowsOut": rows, "seconds": seconds} for name, taken, rows, seconds in steps
+        ]
+        out.value({"fromSeq": report.from_seq, "toSeq": report.to_seq, "behind": behind, "steps": told})
+        return
+    out.table(
+        STEP_COLUMNS,
+        ((name, _number(taken), _number(rows), f"{seconds:.1f}") for name, taken, rows, seconds in steps),
+    )
+    out.line(f"The lake reaches event {report.to_seq:,}; {behind_words(behind)}.")
+
+
+def _number(rows: int | None) -> str | None:
+    return None if rows is None else f"{rows:,}"

@@ -1,0 +1,21 @@
+"""Making the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from manydesks.domain.errors import ExtraMissing
+from manydesks.pipeline.report.facts import gather
+from manydesks.pipeline.report.page import page
+
+
+def report(lake: Path, days: int) -> str:
+    """The page about the newest `days` that have anything.
+
+    Raises `NoInsights` if what was published is not whole, `ExtraMissing` if there is nothing to draw charts with.
+    """
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ExtraMissing(feature="The report", extra="pipeline") from error
+    return page(gather(lake, days), get_plotlyjs())

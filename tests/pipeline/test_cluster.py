@@ -1,0 +1,296 @@
+"""The same jobs on a cluster: pyspark's own master and workers on this machine, and `local-cluster`, give the same
+tables as `local[2]`."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+
+import pyarrow.parquet as pq
+import pyspark
+
+from manydesks.domain.clock import SystemClock
+from manydesks.pipeline import tables
+from manydesks.pipeline.java import find_java, write_launcher
+from manydesks.pipeline.jobs.whole import run
+from manydesks.pipeline.schemas import TABLES
+from manydesks.settings.home import Home
+from manydesks.testing.history import Shape
+from manydesks.testing.simulate import simulate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+SECRET = "not-for-the-command-line"
+#: made of the history; the others tell of the runs
+COMPARED = [spec for spec in TABLES.values() if spec.layer in ("bronze", "silver", "gold")]
+#: a wait that ends long before the test does
+PATIENCE = 600
+
+
+def contents(lake: Path) -> dict[str, list[Any]]:
+    """Every row of every table, read without Spark."""
+    found = {}
+    for spec in (spec for spec in COMPARED if tables.exists(lake, spec)):
+        rows = [row for path in tables.files(lake, spec) for row in pq.ParquetFile(path).read().to_pylist()]
+        found[spec.name] = sorted(rows, key=repr)
+    return found
+
+
+@dataclass
+class Process:
+    """A part of the cluster; what it says is read all the time, so that it never waits for us."""
+
+    name: str
+    popen: subprocess.Popen[str]
+    lines: queue.Queue[str] = field(default_factory=queue.Queue)
+
+    def __post_init__(self) -> None:
+        self._ear = threading.Thread(target=self._listen, daemon=True)
+        self._ear.start()
+
+    def _listen(self) -> None:
+        assert self.popen.stderr is not None
+        for line in self.popen.stderr:
+            self.lines.put(line)
+        self.lines.put("")
+
+    def wait_for(self, words: str) -> str:
+        said = []
+        while line := self.lines.get(timeout=PATIENCE):
+            said.append(line)
+            if words in line:
+                return line
+        raise AssertionError(f"{self.name} has ended without '{words}': {''.join(said[-20:])}")
+
+    def end(self) -> None:
+        with self.popen:  # closes what it spoke through
+            self.popen.kill()
+            self.popen.wait()
+            self._ear.join()
+
+
+@dataclass
+class Cluster:
+    """A standalone master on a free port, with as many workers as are asked for."""
+
+    folder: Path
+    environ: dict[str, str]
+    processes: list[Process] = field(default_factory=list)
+    url: str = ""
+
+    def start(self) -> None:
+        master = self._java("master", "org.apache.spark.deploy.master.Master")
+        self.url = "spark://" + master.wait_for("Starting Spark master at ").split("spark://")[1].strip()
+        master.wait_for("I have been elected leader")
+
+    def add_worker(self, *, before: tuple[str, ...] = ()) -> Process:
+        name = f"worker-{len(self.processes)}"
+        words = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / name), self.url]
+        worker = self._java(name, "org.apache.spark.deploy.worker.Worker", *words, before=before)
+        worker.wait_for("Successfully registered with master")
+        return worker
+
+    def _java(self, name: str, main: str, *words: str, before: tuple[str, ...] = ()) -> Process:
+        listens = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+        options = ["--properties-file", str(self.folder / "cluster.properties")]
+        command = [*before, str(SPARK_CLASS), main, *listens, *options, *words]
+        popen = subprocess.Popen(
+            command, env=self.environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        process = Process(name=name, popen=popen)
+        self.processes.append(process)
+        return process
+
+
+@contextmanager
+def standalone(folder: Path) -> Iterator[Cluster]:
+    folder.mkdir()
+    home = write_launcher(find_java(os.environ), folder / "java", Path("/dev/stderr"))
+    quiet = {name: value for name, value in os.environ.items() if not name.startswith(("MANYDESKS_", "PYTHON"))}
+    environ = {**quiet, "JAVA_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+    # nobody but those who know the secret may run code in this cluster
+    secret = folder / "cluster.properties"
+    secret.touch(mode=0o600)
+    secret.write_text(f"spark.authenticate=true\nspark.authenticate.secret={SECRET}\n")
+    cluster = Cluster(folder=folder, environ=environ)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        for process in reversed(cluster.processes):
+            process.end()
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter as a worker may have it: every package that is installed here, but for manydesks."""
+    folder = tmp_path_factory.mktemp("bare")
+    packages = folder / "packages"
+    packages.mkdir()
+    for found in Path(pyspark.__file__).parents[1].iterdir():
+        if "manydesks" not in found.name and found.suffix != ".pth":
+            (packages / found.name).symlink_to(found)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    python = folder / "venv" / "bin" / "python"
+    site = next((folder / "venv" / "lib").glob("python*/site-packages"))
+    (site / "here.pth").write_text(f"{packages}\n")
+    asked = [python, "-c", "import pyarrow, pandas, importlib.util as u; print(u.find_spec('manydesks'))"]
+    assert subprocess.run(asked, capture_output=True, text=True, check=True, cwd=folder).stdout == "None\n"
+    return python
+
+
+@dataclass(frozen=True, kw_only=True)
+class Office:
+    """A home with a history, and what `local[2]` makes of it."""
+
+    home: Path
+    expected: dict[str, list[Any]]
+
+    def copy(self, to: Path) -> Path:
+        return Path(shutil.copytree(self.home, to))
+
+
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Office:
+    folder = tmp_path_factory.mktemp("office")
+    home = Home(folder / "home")
+    simulate(home, Shape(events=400, agents=3, days=3, seed=5), lambda done: None)
+    run(home.office_db, folder / "lake", spark, lambda *_: None, SystemClock())
+    expected = contents(folder / "lake")
+    assert all(expected[name] for name in ("events", "bodies", "messages", "spans", "agent_daily", "topics_daily"))
+    return Office(home=home.path, expected=expected)
+
+
+def start(home: Path, python: Path, *words: str) -> subprocess.Popen[str]:
+    options = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": "secret:cluster",
+        "spark.executor.memory": "512m",
+        "spark.pyspark.python": str(python),
+    }
+    table = ", ".join(f'"{name}" = "{value}"' for name, value in options.items())
+    variables = {
+        **os.environ,
+        "MANYDESKS_HOME": str(home),
+        "MANYDESKS_PIPELINE__SPARK": f"{{{table}}}",
+        "MANYDESKS_PIPELINE__SHUFFLE_PARTITIONS": "2",
+        "MANYDESKS_PIPELINE__MEMORY": "1g",
+        "MANYDESKS_SECRET_CLUSTER": SECRET,
+    }
+    command = [sys.executable, "-m", "manydesks", "pipeline", *words]
+    return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def manydesks(home: Path, python: Path, *words: str) -> tuple[int, str, str]:
+    with start(home, python, *words) as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    return process.returncode, out, err
+
+
+def test_a_standalone_cluster_that_loses_a_worker_makes_the_same_tables(
+    office: Office, bare_python: Path, tmp_path: Path
+) -> None:
+    home = office.copy(tmp_path / "home")
+    lake, traces = home / "lake", TABLES["traces"]
+    with standalone(tmp_path / "cluster") as cluster:
+        workers = [cluster.add_worker() for _ in range(2)]
+        with start(home, bare_python, "run", "--master", cluster.url) as process:
+            try:
+                while process.poll() is None and not tables.covered(lake, traces, traces.name):
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(timeout=0.2)
+                assert process.returncode is None, "it ended before it was disturbed: the test proves less than it says"
+                workers[0].end()
+                out, err = process.communicate(timeout=PATIENCE)
+            finally:
+                process.kill()
+        if process.returncode == 0:
+            assert err == ""
+            assert "level with the ledger" in out
+        else:
+            assert err.startswith("manydesks: The pipeline failed: ")
+            assert err.count("\n") == 1
+            assert manydesks(home, bare_python, "run", "--master", cluster.url)[0] == 0
+        assert contents(lake) == office.expected
+
+        code, out, err = manydesks(home, bare_python, "status", "--check", "--master", cluster.url)
+        assert (code, err) == (0, "")
+        assert "all alike" in out
+
+
+SHIPPED = """
+import sys
+from pathlib import Path
+from manydesks.pipeline.session import SparkOptions, end, session
+
+def where(_):
+    import manydesks.pipeline.sources.ledger as found
+    return found.__file__, sys.executable
+
+options = {"spark.pyspark.python": sys.argv[2]}
+spark = session(SparkOptions(master="local-cluster[2,1,1024]", folder=Path(sys.argv[1]), further=options))
+for file, python in spark.sparkContext.parallelize(range(2), 2).map(where).collect():
+    print(file, python)
+end(spark)
+"""
+
+
+def test_the_package_is_shipped_to_the_workers(bare_python: Path, tmp_path: Path, spark: SparkSession) -> None:
+    command = [sys.executable, "-c", SHIPPED, str(tmp_path / "spark"), str(bare_python)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    for line in ran.stdout.splitlines():
+        file, python = line.split()
+        assert file.endswith("manydesks.zip/manydesks/pipeline/sources/ledger.py")
+        assert python == str(bare_python)
+    assert len(ran.stdout.splitlines()) == 2
+    # what the workers had is gone with them
+    assert list((tmp_path / "spark" / "home" / "work").iterdir()) == []
+
+
+def test_local_cluster_makes_the_same_tables(office: Office, bare_python: Path, tmp_path: Path) -> None:
+    home = office.copy(tmp_path / "home")
+    code, _, err = manydesks(home, bare_python, "run", "--master", "local-cluster[2,1,1024]")
+    assert (code, err) == (0, "")
+    assert contents(home / "lake") == office.expected
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed: apt install bubblewrap")
+def test_a_worker_that_has_another_folder_is_one_sentence(
+    office: Office, bare_python: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    home = office.copy(tmp_path / "home")
+    run(home / "office.db", home / "lake", spark, lambda *_: None)
+    elsewhere = ("bwrap", "--dev-bind", "/", "/", "--tmpfs", str(home / "lake" / "silver"), "--die-with-parent")
+    with standalone(tmp_path / "cluster") as cluster:
+        cluster.add_worker(before=elsewhere)
+        asked = ("query", "select count(agent) from messages", "--master", cluster.url)
+        code, out, err = manydesks(home, bare_python, *asked)
+        assert (code, out) == (1, "")
+        assert "the lake must lie where every machine of the cluster can read and write it" in err
+        assert err.count("\n") == 1
+
+        code, out, err = manydesks(home, bare_python, "rebuild", "--yes", "--master", cluster.url)
+        assert (code, out) == (1, "")
+        assert "the lake must lie where every machine of the cluster can read and write it" in err
+        assert err.count("\n") == 1
+    assert contents(home / "lake") == office.expected

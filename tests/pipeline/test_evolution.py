@@ -1,0 +1,214 @@
+"""What no version knows, and lakes of other versions: the older ones go on, the newer ones are left alone."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+
+import deltalake
+
+from manydesks.domain.clock import SystemClock
+from manydesks.domain.errors import PipelineError
+from manydesks.pipeline import tables
+from manydesks.pipeline.bronze import BODIES, EVENTS
+from manydesks.pipeline.columns import TableSpec
+from manydesks.pipeline.gold import COST_DAILY, GOLD
+from manydesks.pipeline.jobs.whole import RunReport, run
+from manydesks.pipeline.lock import hold
+from manydesks.pipeline.schemas import TABLES
+from manydesks.pipeline.silver import MESSAGES, SILVER, TRACES, USAGE
+from manydesks.pipeline.tables import Mark
+from manydesks.testing.history import DAY_MS, Made, Shape, history
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from tests.pipeline.conftest import Ledger
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+SHAPE = Shape(events=120, agents=2, days=2)
+LATER = Shape(events=40, agents=2, days=1, seed=4, begins=SHAPE.begins + 3 * DAY_MS)
+
+
+def bring(ledger: Ledger, lake: Path, spark: SparkSession) -> RunReport:
+    return run(ledger.path, lake, spark, lambda *_: None)
+
+
+def rows(spark: SparkSession, lake: Path, spec: TableSpec) -> list[tuple[Any, ...]]:
+    found = tables.read(spark, lake, spec).select(*(column.name for column in spec.columns))
+    return sorted((tuple(row) for row in found.collect()), key=repr)
+
+
+def contents(spark: SparkSession, lake: Path) -> dict[str, list[tuple[Any, ...]]]:
+    return {spec.name: rows(spark, lake, spec) for spec in (*SILVER, *GOLD)}
+
+
+def versions(lake: Path) -> dict[str, int]:
+    return {spec.name: tables.version(lake, spec) for spec in tables.present(lake)}
+
+
+def without(spec: TableSpec, *names: str) -> TableSpec:
+    return replace(spec, columns=tuple(column for column in spec.columns if column.name not in names))
+
+
+@pytest.fixture(scope="module")
+def made(
+    tmp_path_factory: pytest.TempPathFactory, make_ledger: Callable[[Path], Ledger], spark: SparkSession
+) -> tuple[Path, Path]:
+    """A store, and the lake that this version makes of it."""
+    folder = tmp_path_factory.mktemp("made")
+    ledger = make_ledger(folder / "office.db")
+    ledger.tell(history(SHAPE))
+    bring(ledger, folder / "lake", spark)
+    return ledger.path, folder / "lake"
+
+
+@pytest.fixture
+def lake(made: tuple[Path, Path], tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(made[1], tmp_path / "lake"))
+
+
+@pytest.fixture
+def ledger(made: tuple[Path, Path], tmp_path: Path, make_ledger: Callable[[Path], Ledger]) -> Ledger:
+    shutil.copy(made[0], tmp_path / "office.db")
+    return make_ledger(tmp_path / "office.db")
+
+
+def test_what_no_version_knows_is_kept_and_stops_nothing(ledger: Ledger, lake: Path, spark: SparkSession) -> None:
+    at = SHAPE.begins + 5 * DAY_MS
+    about: dict[str, Any] = {"trace": "odd", "message": "m1", "agent": "agent-00", "session": "s"}
+    stored = {"channel": "console", "sender": "ann", "kind": "chat", "hop": 0, "priority": 5}
+    unknown = {"from_the_future": {"deep": [1, None]}, "channel": 7, "hop": "many", "sender": {"a": 1}, "kind": [1]}
+    ledger.tell(
+        [
+            Made(at=at, kind="message_enqueued", **about, text="hello", data={**stored, "colour": "blue"}),
+            Made(at=at + 1, kind="message_teleported", **about, data={"to": "mars"}),
+            Made(at=at + 2, kind="message_received", **about, run="r1", data={"attempt": "first", "queue_ms": -1.5}),
+            Made(at=at + 3, kind="message_completed", **about, run="r1", data={}),
+            Made(at=at + 4, kind="message_enqueued", **{**about, "message": "m2"}, text="hi", data=unknown),
+        ]
+    )
+    torn = '{"duration_ms": 5, "outc'
+    ledger.execute("update events set data = ? where kind = 'message_completed' and trace = 'odd'", torn)
+    before = {row[1] for row in rows(spark, lake, MESSAGES)}
+    bring(ledger, lake, spark)
+
+    assert rows(spark, lake, EVENTS) == sorted(ledger.events(), key=repr)
+    found = {row["message_id"]: row for row in tables.read(spark, lake, MESSAGES).collect()}
+    assert found.keys() == before | {"m1", "m2"}
+    first, second = found["m1"], found["m2"]
+    assert (first["status"], first["channel"], first["hop"], first["attempts"]) == ("completed", "console", 0, None)
+    # what is of another type than it should be is text where text is wanted, and else unknown
+    assert (second["status"], second["channel"], second["hop"], second["sender"]) == ("pending", "7", None, '{"a":1}')
+    [trace] = tables.read(spark, lake, TRACES).where("trace = 'odd'").collect()
+    assert trace["events"] == 5
+
+    grown = contents(spark, lake)
+    run(ledger.path, lake, spark, lambda *_: None, rebuild=True)
+    assert contents(spark, lake) == grown
+
+
+def downgrade(lake: Path, spec: TableSpec, spark: SparkSession, *names: str) -> None:
+    """The table as a version made it that did not know these columns yet."""
+    older = without(spec, *names)
+    found = tables.read(spark, lake, spec).drop(*names).cache()
+    mark = Mark(app=spec.name, version=tables.covered(lake, spec, spec.name))
+    assert found.count()
+    shutil.rmtree(lake / spec.folder)
+    with hold(lake) as held:
+        tables.ensure(held, older)
+        if spec.by_day:
+            tables.replace_days(held, older, found, None, mark, SystemClock())
+        else:
+            tables.append_once(held, older, found, mark, SystemClock(), lambda written: None)
+    found.unpersist()
+
+
+def test_an_older_lake_is_brought_up(ledger: Ledger, lake: Path, spark: SparkSession) -> None:
+    expected = contents(spark, lake)
+    # one that a fold needs, one that is only told of, and one of gold
+    downgrade(lake, MESSAGES, spark, "team", "received_seq")
+    downgrade(lake, USAGE, spark, "provider")
+    downgrade(lake, COST_DAILY, spark, "cache_read_tokens")
+    before = versions(lake)
+
+    report = bring(ledger, lake, spark)
+    assert contents(spark, lake) == expected
+    written = {step.name for step in report.steps if step.rows}
+    assert {"messages", "usage", "cost_daily"} <= written
+    after = versions(lake)
+    assert {name for name in ("runs", "responses", "spans") if after[name] != before[name]} == set()
+
+    ledger.tell(history(LATER))
+    bring(ledger, lake, spark)
+    grown = contents(spark, lake)
+    run(ledger.path, lake, spark, lambda *_: None, rebuild=True)
+    assert contents(spark, lake) == grown
+
+
+def test_what_was_archived_before_a_column_was_there_has_none(ledger: Ledger, lake: Path, spark: SparkSession) -> None:
+    downgrade(lake, EVENTS, spark, "session")
+    known = tables.count(lake, EVENTS)
+    ledger.tell(history(LATER))
+    assert bring(ledger, lake, spark).from_seq == known
+    found = {row["seq"]: row["session"] for row in tables.read(spark, lake, EVENTS).collect()}
+    stored = {event[0]: event[7] for event in ledger.events()}
+    assert found == {seq: session if seq > known else None for seq, session in stored.items()}
+    assert any(stored[seq] for seq in stored if seq > known)
+
+
+def test_a_table_that_is_made_otherwise_is_made_anew_once(
+    ledger: Ledger, lake: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = versions(lake)
+    assert not any(step.rows for step in bring(ledger, lake, spark).steps)
+    monkeypatch.setitem(MESSAGES.__dict__, "making", MESSAGES.making + 1)
+    report = bring(ledger, lake, spark)
+    made = {step.name for step in report.steps if step.rows}
+    assert made >= {"messages", "agent_daily", "topics_daily"}
+    assert made & {spec.name for spec in SILVER} == {"messages"}
+    assert not any(step.rows for step in bring(ledger, lake, spark).steps)
+
+    # the version before, which does not know how they were made
+    monkeypatch.undo()
+    after = versions(lake)
+    assert after["messages"] > before["messages"]
+    ledger.tell(history(LATER))
+    with pytest.raises(PipelineError, match=r"'messages' of the lake .* was made by a newer ManyDesks, its rows"):
+        bring(ledger, lake, spark)
+    assert versions(lake) == after
+
+
+@pytest.mark.parametrize("spec", [EVENTS, BODIES, MESSAGES, COST_DAILY], ids=lambda spec: spec.name)
+def test_a_newer_lake_is_left_alone(ledger: Ledger, lake: Path, spark: SparkSession, spec: TableSpec) -> None:
+    column = deltalake.Field("colour", deltalake.schema.PrimitiveType("string"), nullable=True)
+    deltalake.DeltaTable(str(lake / spec.folder)).alter.add_columns(column)
+    before = versions(lake)
+    ledger.tell(history(LATER))
+    with pytest.raises(PipelineError, match=rf"'{spec.name}' of the lake .* newer ManyDesks, the column 'colour' is"):
+        bring(ledger, lake, spark)
+    with hold(lake) as held, pytest.raises(PipelineError, match="newer ManyDesks"):
+        tables.sweep(held)
+    assert versions(lake) == before
+    # who only looks may
+    assert tables.read(spark, lake, spec).columns[-1] == "colour"
+
+
+def test_every_number_of_making_differs_when_something_it_is_made_of_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    from manydesks.pipeline.schemas import making_of
+
+    before = {name: making_of(spec) for name, spec in TABLES.items()}
+    monkeypatch.setitem(TRACES.__dict__, "making", TRACES.making + 1)
+    after = {name: making_of(spec) for name, spec in TABLES.items()}
+    changed = {name for name in TABLES if after[name] > before[name]}
+    assert changed == {spec.name for spec in (*SILVER, *GOLD)}

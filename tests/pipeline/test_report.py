@@ -1,0 +1,221 @@
+"""The page with charts: what it shows, and that no name on it can do anything."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+pytest.importorskip("plotly", reason="plotly is not installed: pip install 'manydesks[pipeline]'")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from plotly import graph_objects
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from manydesks.domain.clock import SystemClock
+from manydesks.domain.errors import NoInsights
+from manydesks.domain.insight import FILE, TABLES
+from manydesks.pipeline import tables
+from manydesks.pipeline.columns import TableSpec
+from manydesks.pipeline.commit import Change, commit_files
+from manydesks.pipeline.gold import GOLD
+from manydesks.pipeline.lock import hold
+from manydesks.pipeline.publish import publish
+from manydesks.pipeline.report.charts import told
+from manydesks.pipeline.report.facts import gather
+from manydesks.pipeline.report.page import page
+from manydesks.pipeline.silver import SPANS
+from manydesks.testing.clock import ManualClock
+
+SCRIPT = "</script><script>alert(1)</script>"
+IMAGE = "<img src=x onerror=alert(2)>"
+LINK = '<a href="javascript:alert(3)">click</a>'
+QUOTE = "\" onmouseover='alert(4)' &amp; %{x}"
+PLOTLY = "window.Plotly = {};"
+
+DAY = "2026-01-02"
+AGENT = {"day": DAY, "messages": 3, "runs": 2, "queue_p50_ms": 5.0, "queue_p95_ms": 9.0, "queue_p99_ms": 9.5}
+SPAN = {"day": DAY, "trace": LINK, "agent": IMAGE, "start_seq": 1, "ok": True}
+ROWS: dict[str, list[dict[str, Any]]] = {
+    "agent_daily": [
+        {**AGENT, "agent": SCRIPT, "cost_usd": 0.5},
+        {**AGENT, "agent": IMAGE},
+        {**AGENT, "agent": "ada", "day": "2026-01-01", "messages": 1},
+    ],
+    "handoff_matrix": [{"day": DAY, "from_agent": SCRIPT, "to_agent": QUOTE, "handoffs": 2}],
+    "busy_hours": [{"weekday": 7, "hour": 23, "agent": IMAGE, "messages": 4}],
+    "topics_daily": [{"day": DAY, "agent": LINK, "term": SCRIPT, "count": 9, "burst": 2.5}],
+    "dead_letters": [{"day": DAY, "message_id": "m", "agent": IMAGE, "reason": SCRIPT, "failure_class": LINK}],
+    "trace_summary": [{"day": DAY, "trace": LINK, "total_ms": 900, "status": "done"}],
+    "spans": [
+        {**SPAN, "span_id": "a", "kind": "queue", "name": SCRIPT, "start_at": 100, "end_at": 400, "duration_ms": 300},
+        {**SPAN, "span_id": "b", "kind": "run", "name": QUOTE, "start_at": 400, "on_critical_path": True},
+        {**SPAN, "span_id": "c", "kind": "run", "name": "of another trace", "trace": "other", "start_at": 1},
+    ],
+}
+
+
+def put(held: Any, spec: TableSpec, rows: list[dict[str, Any]]) -> None:
+    plain = {"bigint": 0, "double": 0.0, "boolean": False, "string": ""}
+    base = {c.name: None if c.nullable else plain[c.type.simpleString()] for c in spec.columns}
+    days: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        days.setdefault(row.get("day", ""), []).append(base | row)
+
+    def write(attempt: Path) -> None:
+        for day, found in days.items():
+            made = pa.Table.from_pylist(found, schema=to_arrow_schema(spec.schema))
+            pq.write_table(made, attempt / f"{day}.parquet")
+
+    tables.ensure(held, spec)
+    properties = tables.Mark(app=spec.name, version=77).properties
+    commit_files(held.folder / spec.folder, spec, write, SystemClock(), Change(properties=properties))
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lake")
+    with hold(folder) as held:
+        for spec in (*GOLD, SPANS):
+            put(held, spec, ROWS.get(spec.name, []))
+        publish(held, ManualClock(now=1_767_400_000_000))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(lake: Path) -> str:
+    return page(gather(lake, 92), PLOTLY)
+
+
+class Elements(HTMLParser):
+    """What a browser would make of it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self._in_script = False
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._in_script = tag == "script"
+        if self._in_script:
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_script = False
+
+    def handle_data(self, data: str) -> None:
+        if self._in_script:
+            self.scripts[-1] += data
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from texts_of(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from texts_of(one)
+
+
+def figures_of(text: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', text, re.DOTALL)
+    assert found is not None
+    return dict(json.loads(found[1]))
+
+
+def test_no_name_becomes_an_element(made: str) -> None:
+    found = Elements(made)
+    names = {tag for tag, _ in found.tags}
+    assert names.isdisjoint({"img", "a", "iframe", "object", "link", "base", "form"})
+    assert len(found.scripts) == 3
+    for _, attributes in found.tags:
+        assert not any(name.startswith("on") or name in ("src", "href", "srcdoc") for name in attributes)
+
+
+def test_no_label_has_a_tag_for_plotly(made: str) -> None:
+    ours = ("<br>", "<extra></extra>", "<extra>%{fullData.name}</extra>")
+    for figure in figures_of(made).values():
+        for text in texts_of(figure):
+            rest = text
+            for tag in ours:
+                rest = rest.replace(tag, "")
+            assert "<" not in rest
+            assert ">" not in rest
+    assert told(SCRIPT).startswith("&lt;/script&gt;")
+    assert len(told("x" * 500)) == 60
+
+
+def test_only_our_scripts_may_run_and_nothing_is_loaded(made: str) -> None:
+    policy = next(a["content"] for tag, a in Elements(made).tags if a.get("http-equiv") == "Content-Security-Policy")
+    rules = dict(rule.strip().split(" ", 1) for rule in (policy or "").split(";"))
+    assert (rules["default-src"], rules["img-src"]) == ("'none'", "data: blob:")
+    scripts = [script for script in Elements(made).scripts if not script.startswith("{")]
+    hashes = [f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts]
+    assert rules["script-src"].split() == hashes
+    assert scripts[0] == PLOTLY
+    assert not re.search(r"https?://", made)
+
+
+def test_every_chart_is_one_that_plotly_knows(made: str) -> None:
+    figures = figures_of(made)
+    assert list(figures) == ["messages", "cost", "latency", "handoffs", "hours", "topics", "deaths", "trace1"]
+    places = [attributes["data-figure"] for _, attributes in Elements(made).tags if "data-figure" in attributes]
+    assert places == list(figures)
+    for figure in figures.values():
+        graph_objects.Figure(data=figure["data"], layout=figure["layout"])  # raises for what it does not know
+
+
+def test_the_figures_are_those_of_the_lake(made: str) -> None:
+    figures = figures_of(made)
+    assert {(bar["name"], tuple(bar["x"]), tuple(bar["y"])) for bar in figures["messages"]["data"]} == {
+        (told(SCRIPT), (DAY,), (3,)),
+        (told(IMAGE), (DAY,), (3,)),
+        ("ada", ("2026-01-01",), (1,)),
+    }
+    assert figures["hours"]["data"][0]["z"][6][23] == 4
+    assert figures["handoffs"]["data"][0]["z"] == [[2]]
+    spans = {bar["name"]: bar for bar in figures["trace1"]["data"]}
+    assert (spans["queue"]["base"], spans["queue"]["x"]) == ([0.0], [0.3])
+    assert (spans["run"]["base"], spans["run"]["marker"]["line"]["width"]) == ([0.3], [2])
+    assert "of another trace" not in made
+    for words in ("up to event 77", "2026-01-01 to 2026-01-02", "<b>7</b>", "$0.50", "2026-01-03 00:26 UTC"):
+        assert words in made
+
+
+def test_fewer_days(lake: Path) -> None:
+    facts = gather(lake, 1)
+    assert facts is not None
+    assert (facts.since, facts.until, facts.totals["messages"]) == (DAY, DAY, 6)
+
+
+def test_an_empty_lake_has_a_page_that_says_so(tmp_path: Path) -> None:
+    for _ in range(2):
+        made = page(gather(tmp_path, 92), PLOTLY)
+        assert "nothing to show yet" in made
+        assert "<script" not in made
+        with hold(tmp_path) as held:
+            for spec in GOLD:
+                tables.ensure(held, spec)
+            publish(held, SystemClock())
+    assert set(TABLES) <= {spec.name for spec in GOLD}
+
+
+def test_a_file_that_is_not_whole_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"torn" * 300)
+    with pytest.raises(NoInsights, match="is not whole"):
+        gather(tmp_path, 92)

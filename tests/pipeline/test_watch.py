@@ -1,0 +1,283 @@
+"""The lake kept fresh: what a stream reads is in bronze once, whoever else writes and whatever a checkpoint says."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from manydesks.desk.sandboxes import tree
+from manydesks.domain.clock import SystemClock
+from manydesks.domain.errors import LakeWatched, PipelineError
+from manydesks.pipeline import tables
+from manydesks.pipeline.bronze import BODIES, EVENTS
+from manydesks.pipeline.gold import AGENT_DAILY
+from manydesks.pipeline.jobs.runs import latest
+from manydesks.pipeline.jobs.tail import Tail
+from manydesks.pipeline.jobs.watch import Round, Watch, level
+from manydesks.pipeline.jobs.whole import run
+from manydesks.pipeline.lock import hold
+from manydesks.pipeline.silver import MESSAGES
+from manydesks.pipeline.sources.ledger import VIEWS, Window, read_view
+from manydesks.pipeline.sources.stream import tail
+from manydesks.pipeline.stop import Stop
+from manydesks.testing.history import Shape, history
+from manydesks.testing.office import OfficeProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.pipeline.conftest import Ledger
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+SECONDS = 600.0
+
+
+def quiet(step: str, done: int, total: int) -> None: ...
+
+
+def bronze(lake: Path, spec: Any) -> list[tuple[Any, ...]]:
+    """Without Spark."""
+    found = [row for file in tables.files(lake, spec) for row in pq.ParquetFile(file).read().to_pylist()]
+    return sorted(tuple(row[name] for name in spec.schema.names) for row in found)
+
+
+def test_a_stream_gives_every_event_once_in_batches(ledger: Ledger, spark: SparkSession, tmp_path: Path) -> None:
+    ledger.add(100)
+    batches: list[list[tuple[Any, ...]]] = []
+
+    def keep(rows: DataFrame, number: int) -> None:
+        batches.append(sorted(map(tuple, rows.collect())))
+
+    stream = tail(spark, ledger.path, 10, batch=40, window=15).writeStream.foreachBatch(keep)
+    query = stream.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        query.processAllAvailable()
+        ledger.add(5)
+        query.processAllAvailable()
+        ledger.execute("delete from events where seq > 60")  # a store that was put back: an offset never goes back
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert [(rows[0][0], rows[-1][0]) for rows in batches] == [(11, 50), (51, 90), (91, 100), (101, 105)]
+    assert [row for rows in batches[:1] for row in rows] == ledger.events()[10:50]
+
+
+def test_a_batch_adds_what_the_lake_lacks(ledger: Ledger, lake: Path, spark: SparkSession) -> None:
+    """However it lies to the lake's mark: beyond it, across it, below it, or with a gap before it."""
+    ledger.add(90)
+    view = VIEWS["export_events"]
+
+    def take(first: int, last: int) -> int:
+        batch = pa.Table.from_batches(read_view(ledger.path, view, Window(first, last)))
+        with hold(lake) as held:
+            work = Tail(ledger.path, held, spark, quiet, SystemClock(), batch)
+            work.go()
+        assert bronze(lake, EVENTS) == ledger.events()[: work.report().to_seq]
+        return work.report().rows
+
+    assert take(1, 30) == 30
+    assert take(1, 30) == 0
+    assert take(11, 20) == 0
+    assert take(21, 50) == 20
+    # the texts come first, whatever the batch holds
+    assert bronze(lake, BODIES) == ledger.bodies()
+    # the lake was behind the stream, or is another one: the gap is read from the ledger
+    assert take(61, 70) == 20
+    shutil.rmtree(lake)
+    assert take(81, 90) == 90
+
+
+@contextmanager
+def watched(ledger: Ledger, lake: Path, spark: SparkSession, folder: Path, **more: Any) -> Iterator[Watched]:
+    watch = Watched(ledger, lake, spark, folder, **more)
+    try:
+        yield watch
+    finally:
+        watch.end()
+
+
+class Watched:
+    """A watch in a thread, as the command has it in a process."""
+
+    def __init__(self, ledger: Ledger, lake: Path, spark: SparkSession, folder: Path, **more: Any) -> None:
+        self.rounds: list[Round] = []
+        self.marks: list[int] = []
+        self.failure: Exception | None = None
+        self._news = threading.Condition()
+        self._stop = Stop()
+        self.watch = Watch(
+            ledger.path, lake, spark, folder, told=self._told, archived=self._archived, stop=self._stop, **more
+        )
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def until(self, found: Callable[[], object]) -> None:
+        with self._news:
+            assert self._news.wait_for(lambda: found() or not self._thread.is_alive(), SECONDS)
+        assert found(), self.failure
+
+    def reached(self, seq: int, kind: str = "events") -> Callable[[], bool]:
+        return lambda: any(round.kind == kind and round.to_seq >= seq for round in self.rounds)
+
+    def end(self) -> None:
+        self._stop.ask()
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self.watch.run()
+        except PipelineError as error:
+            self.failure = error
+        with self._news:
+            self._news.notify_all()
+
+    def _told(self, round: Round) -> None:
+        with self._news:
+            self.rounds.append(round)
+            self._news.notify_all()
+
+    def _archived(self, seq: int) -> bool:
+        self.marks.append(seq)
+        return len(self.marks) != 1  # an office that does not answer the first time
+
+
+def test_new_events_are_taken_as_they_come(ledger: Ledger, lake: Path, spark: SparkSession, tmp_path: Path) -> None:
+    events = list(history(Shape(events=150, agents=2, days=1)))
+    cuts = [60, 100, len(events)]
+    ledger.tell(events[: cuts[0]])
+    with watched(ledger, lake, spark, tmp_path, gold_seconds=0.0) as watch:
+        watch.until(watch.reached(cuts[0], "gold"))
+        ledger.tell(events[cuts[0] : cuts[1]])
+        watch.until(watch.reached(cuts[1]))
+        shutil.rmtree(tmp_path / "watch", ignore_errors=True)  # the checkpoint
+        with hold(lake, patience=SECONDS):  # somebody works on the lake: it is waited for
+            ledger.tell(events[cuts[1] :])
+        with pytest.raises(LakeWatched):
+            Watch(ledger.path, lake, spark, tmp_path, told=print, archived=bool, stop=Stop()).run()
+        # another run beside it: nobody fails, nothing comes twice
+        run(ledger.path, lake, spark, quiet, patience=SECONDS)
+        watch.until(lambda: level(lake))
+    assert watch.failure is None
+    assert watch.marks[:2] == [cuts[0]] * 2  # told again
+    assert watch.marks == sorted(watch.marks)
+    assert tables.covered(lake, EVENTS, EVENTS.name) == len(events)
+    assert bronze(lake, EVENTS) == ledger.events()
+    assert bronze(lake, BODIES) == ledger.bodies()
+    last = latest(lake)
+    assert last is not None
+    assert last["ok"]
+    # the tables are compared with a rebuild where watches are killed: `test_kills.py`
+    assert all(tables.count(lake, spec) for spec in (MESSAGES, AGENT_DAILY))
+
+
+def test_a_store_that_is_gone_ends_it_with_a_sentence(
+    ledger: Ledger, lake: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    ledger.add(3, trace=None)
+    with watched(ledger, lake, spark, tmp_path) as watch:
+        watch.until(watch.reached(3, "gold"))
+        ledger.path.rename(tmp_path / "elsewhere.db")
+        watch.until(lambda: watch.failure is not None)
+    assert str(watch.failure).startswith(f"The pipeline failed: there is no store at {ledger.path}")
+    last = latest(lake)
+    assert last is not None
+    assert (last["job"], last["ok"]) == ("watch", False)
+
+
+def begin(home: Path, *args: str) -> subprocess.Popen[str]:
+    variables = {**os.environ, "MANYDESKS_HOME": str(home), "MANYDESKS_PIPELINE__MASTER": "local[2]"}
+    command = [sys.executable, "-m", "manydesks", *args]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables, start_new_session=True
+    )
+
+
+def manydesks(home: Path, *args: str) -> tuple[int, str, str]:
+    with begin(home, *args) as process:
+        out, said = process.communicate(timeout=SECONDS)
+    return process.returncode, out, said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.deep)])
+def test_the_command_ends_well_when_it_is_asked_to(home: Path, number: signal.Signals) -> None:
+    assert manydesks(home, "agent", "add", "coder")[0] == 0
+    with begin(home, "--json", "pipeline", "watch") as watch:
+        assert watch.stdout is not None
+        first = json.loads(watch.stdout.readline())
+        assert (first["round"], first["behind"]) == ("events", 0)
+        assert first["toSeq"] == first["events"] > 0
+        with closing(sqlite3.connect(home / "office.db")) as db:
+            assert db.execute("select seq from marks where name = 'archived'").fetchone() == (first["toSeq"],)
+        code, _, said = manydesks(home, "pipeline", "watch")
+        assert (code, said.count("\n")) == (75, 1)
+        assert f"(process {watch.pid}); one is enough" in said
+        watch.send_signal(number)
+        rest, said = watch.communicate(timeout=SECONDS)
+    assert (watch.returncode, said) == (0, "")
+    assert {json.loads(line)["round"] for line in rest.splitlines()} <= {"gold"}
+
+
+def test_an_office_keeps_a_watch_alive(home: Path) -> None:
+    given = {"MANYDESKS_PIPELINE__AUTO": "watch", "MANYDESKS_PIPELINE__MASTER": "local[2]"}
+    office = OfficeProcess(home, {**os.environ, **given})
+    office.start()
+    try:
+
+        def archived(seq: int) -> None:
+            office.until(lambda reader: reader.archived() >= seq, SECONDS)
+
+        def child() -> dict[str, Any]:
+            running: list[dict[str, Any]] = []
+
+            def found(reader: object) -> bool:
+                host = office.door.host()
+                running[:] = [host["pipeline"]["running"]] if host and host["pipeline"]["running"] else []
+                return bool(running)
+
+            office.until(found, SECONDS)
+            return running[0]
+
+        def head() -> int:
+            return office.until(lambda reader: reader.head())
+
+        office.ask("hello")
+        first = child()
+        assert first["job"] == "watch"
+        archived(head())
+        members = tree.of_session(first["pid"])
+        assert len(members) > 1  # its Java too
+        os.kill(first["pid"], signal.SIGKILL)
+        office.until(lambda reader: child()["pid"] != first["pid"], SECONDS)
+        office.ask("hello again")
+        archived(head())
+        last = office.door.host()
+        assert last is not None
+        assert last["pipeline"]["last"]["reason"] == "it was ended by signal 9"
+        again = child()
+        log = home / "logs" / "pipeline.log"
+        office.until(lambda reader: log.exists() and "up to event " in log.read_text(), SECONDS)
+        assert office.stop(SECONDS) == 0
+        assert not (tree.of_session(again["pid"]) | tree.of_session(first["pid"]))
+        _, said, _ = manydesks(home, "--json", "pipeline", "status", "--check")
+        assert json.loads(said)["agrees"] is True
+    finally:
+        office.kill()
