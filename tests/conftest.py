@@ -55,6 +55,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return OneForSpark(config, log)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """A worker can only tell of what is UTF-8; the logs of some tests are not, on purpose."""
+    report = yield
+    report.sections = [(title, text.encode(errors="backslashreplace").decode()) for title, text in report.sections]
+    return report
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in item.keywords and item.get_closest_marker("timeout") is None:
