@@ -145,7 +145,7 @@ def test_one_that_was_killed_leaves_the_old_file(tmp_path: Path, monkeypatch: py
     with hold(tmp_path) as held:
         publish(held, SystemClock())
     assert Insights(tmp_path / FILE).stamp().seq == 2
-    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [".lock", FILE]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [".lock", ".next", FILE]
 
 
 def test_large_tables_are_published_for_their_newest_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

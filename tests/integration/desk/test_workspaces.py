@@ -153,4 +153,5 @@ def test_claude_is_told_by_its_tools(
     assert (message["status"], said(message)) == ("completed", ["It cannot be written."]), message["lastError"]
     asked = model.requests[-1].asked
     assert asked is not None
-    assert any(complaint in result for result in asked.tool_results), asked.tool_results
+    # each shell has its own way to write it
+    assert any(complaint.lower() in result.lower() for result in asked.tool_results), asked.tool_results
