@@ -286,7 +286,6 @@ async def test_a_plugin_is_given_no_secret_and_knows_the_home(
     hooks: Hooks, plugin: Write, the_home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MANYDESKS_SECRET_KEY", "sesame-123456")
-    plugin(
-        "env", "import os\n@incoming\ndef f(message): return str({k for k in os.environ if k.startswith('MANYDESKS')})"
-    )
-    assert (await hooks.incoming(said())).text == "{'MANYDESKS_HOME'}"
+    plugin("env", "import os\n@incoming\ndef f(message): return str(sorted(k for k in os.environ if 'MANYDESKS' in k))")
+    # the second is how what it starts is found again
+    assert (await hooks.incoming(said())).text == "['MANYDESKS_HOME', '_MANYDESKS_PLUGIN']"
