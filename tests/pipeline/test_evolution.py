@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from manydesks.pipeline.lock import hold
 from manydesks.pipeline.schemas import TABLES
 from manydesks.pipeline.silver import MESSAGES, SILVER, TRACES, USAGE
 from manydesks.pipeline.tables import Mark
+from manydesks.pipeline.writing import write_rows
 from manydesks.testing.history import DAY_MS, Made, Shape, history
 
 if TYPE_CHECKING:
@@ -128,9 +130,10 @@ def downgrade(lake: Path, spec: TableSpec, spark: SparkSession, *names: str) -> 
     with hold(lake) as held:
         tables.ensure(held, older)
         if spec.by_day:
-            tables.replace_days(held, older, found, None, mark, SystemClock())
+            tables.replace_days(held, older, found, None, mark, SystemClock(), made_of=found.count())
         else:
-            tables.append_once(held, older, found, mark, SystemClock(), lambda written: None)
+            write = partial(write_rows, found, older)
+            tables.append_files_once(held, older, write, mark, SystemClock(), lambda written: None)
     found.unpersist()
 
 

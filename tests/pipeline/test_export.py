@@ -65,7 +65,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
             tables.ensure(held, spec)
             whole = [{column.name: row.get(column.name) for column in spec.columns} for row in rows]
             frame = spark.createDataFrame(whole, spec.schema)
-            tables.replace_days(held, spec, frame, None, tables.Mark(app=spec.name, version=30), SystemClock())
+            mark = tables.Mark(app=spec.name, version=30)
+            tables.replace_days(held, spec, frame, None, mark, SystemClock(), made_of=len(whole))
     return folder
 
 

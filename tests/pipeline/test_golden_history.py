@@ -130,15 +130,15 @@ t1  run:r1         queue:m1:r1   2000  1100  yes  path   # 2000 - 300 - 600
 t1  tool:r1:c1     run:r1        300   300   yes  -
 t1  tool:r1:c2     run:r1        600   600   no   -
 t1  delivery:1:1   run:r1        50    50    yes  path
-t2  queue:m2:r2    -             200   200   yes  -
-t2  run:r2         queue:m2:r2   1000  1000  no   -
-t2  queue:m2:r3    -             300   300   yes  path   # from the end of the back-off
+t2  queue:m2:r2    -             200   200   yes  path
+t2  run:r2         queue:m2:r2   1000  1000  no   path
+t2  queue:m2:r3    run:r2        300   300   yes  path   # from the end of the back-off
 t2  run:r3         queue:m2:r3   3000  3000  yes  path
 t2  delivery:2:1   run:r3        1000  1000  no   -
 t2  delivery:2:2   run:r3        200   200   yes  path   # from the next try on
 t3  queue:m3:r4    -             1000  1000  yes  -
 t3  run:r4         queue:m3:r4   2000  2000  no   -
-t3  queue:m3:r5    -             400   400   yes  -
+t3  queue:m3:r5    run:r4        400   400   yes  -
 t3  run:r5         queue:m3:r5   1000  1000  no   -
 t3  delivery:3:1   -             200   200   yes  path   # the office wrote it, no run
 t4  queue:m4:r6    -             100   100   yes  -
@@ -181,10 +181,10 @@ t8  run:r16        queue:m15:r16 ?     ?     ?    -      # under way
 t9  queue:m16:r17  -             100   100   yes  path
 t9  run:r17        queue:m16:r17 2000  2000  yes  path   # calls that cannot be take nothing away
 t9  delivery:14:1  run:r17       100   100   yes  path
-t10 queue:m17:r18  -             100   100   yes  -
-t10 run:r18        queue:m17:r18 1000  1000  no   -
+t10 queue:m17:r18  -             100   100   yes  path
+t10 run:r18        queue:m17:r18 1000  1000  no   path
 t10 delivery:15:1  -             400   400   no   -
-t10 queue:m17:r19  -             500   500   yes  path
+t10 queue:m17:r19  run:r18       500   500   yes  path   # a day later
 t10 run:r19        queue:m17:r19 2000  2000  yes  path
 t10 delivery:16:1  run:r19       ?     ?     ?    -      # no attempt has ended
 t11 queue:m18:r20  -             2000  2000  yes  path
@@ -397,7 +397,7 @@ def test_trace_summary(golden: Golden) -> None:
     counts = "trace messages agents hops fan_out runs failed_runs dead"
     assert golden.rows("trace_summary", f"{counts} total_ms critical_path_ms cost_usd unknown_cost_runs status") == {
         ("t1", 1, 1, 0, 1, 1, 0, 0, 2150, 2150, 0.006, 0, "done"),
-        ("t2", 1, 1, 0, 1, 2, 1, 0, 15700, 3500, 0.01, 1, "done"),  # 300 + 3000 + 200
+        ("t2", 1, 1, 0, 1, 2, 1, 0, 15700, 4700, 0.01, 1, "done"),  # 200 + 1000 + 300 + 3000 + 200
         ("t3", 1, 1, 0, 1, 2, 2, 1, 9600, 200, None, 2, "dead"),
         ("t4", 4, 3, 0, 4, 4, 0, 0, 5600, 5600, 0.01, 1, "done"),  # 0.001 + 0.007 + 0.002, r8 unknown
         ("t5", 4, 3, 2, 2, 4, 0, 0, 18000, 18000, 0.037, 1, "done"),  # 0.012 + 0.02 + 0.005, r12 unknown
@@ -405,7 +405,7 @@ def test_trace_summary(golden: Golden) -> None:
         ("t7", 1, 1, 0, 1, 0, 0, 0, None, None, None, 0, "done"),
         ("t8", 1, 1, 0, 1, 1, 0, 0, 50, 50, None, 0, "open"),
         ("t9", 1, 1, 0, 1, 1, 0, 0, 2200, 2200, 0.004, 0, "done"),
-        ("t10", 1, 1, 0, 1, 2, 1, 0, 64_802_500, 2500, 0.008, 1, "done"),  # 18 hours and 2.5 s
+        ("t10", 1, 1, 0, 1, 2, 1, 0, 64_802_500, 3600, 0.008, 1, "done"),  # of 18 hours and 2.5 s
         ("t11", 2, 2, 0, 1, 1, 0, 0, 5400, 5400, 0.009, 0, "done"),
         ("t12", 1, 1, 0, 1, 0, 0, 0, 1000, 1000, None, 0, "done"),
     }

@@ -116,6 +116,7 @@ def session(options: SparkOptions) -> SparkSession:
     from pyspark.sql import SparkSession
 
     from manydesks.pipeline.failure import SPARK_FAILURES
+    from manydesks.pipeline.java_names import remember_names
 
     # without a handler its complaints about a Java that is gone end up on the terminal
     logging.getLogger("py4j").addHandler(logging.NullHandler())
@@ -150,6 +151,7 @@ def session(options: SparkOptions) -> SparkSession:
         if is_full(options.folder):  # then the log could not be written either
             raise PipelineError(reason=f"Spark did not start: {options.folder} cannot be used, {FULL}.") from error
         raise PipelineError(reason=f"Spark did not start; {options.log_file} says why.") from error
+    remember_names(spark.sparkContext._jvm)
     # when the Java dies, this thread's complaint is one more stack trace; the call that was under way raises anyway
     spark.sparkContext._accumulatorServer.handle_error = _say_nothing  # type: ignore[method-assign]
     return spark
@@ -216,6 +218,9 @@ def _configuration(options: SparkOptions) -> Mapping[str, str]:
         "spark.driver.memory": options.memory,
         "spark.local.dir": str(scratch),
         "spark.log.level": "WARN",
+        # where in our code each part of a query was written: it costs three calls to Java for each part, and what
+        # Spark refuses is told in a sentence of our own
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         # all that a run over all tables needs, kept for the next one: by default Spark throws most of it away meanwhile
         "spark.sql.codegen.cache.maxEntries": "5000",
         "spark.sql.parquet.compression.codec": "zstd",
@@ -227,6 +232,8 @@ def _configuration(options: SparkOptions) -> Mapping[str, str]:
         # rows that lie together by their trace also do by trace and span: they are not moved for a join of both
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        # of each query, for a page that nobody sees
+        "spark.sql.ui.explainMode": "simple",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

@@ -179,6 +179,7 @@ SPANS = table(
 self_ms long made How much of that was spent in no child.
 on_critical_path flag made Whether the trace's last end followed from it.
 """,
+    making=2,
 )
 
 QUARANTINED_SPANS = table(
@@ -186,6 +187,7 @@ QUARANTINED_SPANS = table(
     "silver/quarantined_spans",
     "Spans that cannot be: they end before they begin, or have no beginning or no parent. A late event may mend one.",
     _SPAN + "reason text made Why it is here.\n",
+    making=2,
 )
 
 USAGE = table(

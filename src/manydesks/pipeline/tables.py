@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 #: the count that says how a table's rows were made; see `making_of`
 MAKING = "making"
 
+#: so few rows lie in one partition: then Spark moves none of them, and a step is one task instead of a dozen, each of
+#: which takes longer to plan and to start than to run
+FEW = 50_000
+
 #: gets the files that were written, before the commit
 Check = Callable[[Sequence[Path]], None]
 
@@ -152,7 +156,7 @@ def files(lake: Path, spec: TableSpec) -> list[Path]:
 
 def count(lake: Path, spec: TableSpec) -> int:
     """The rows of the newest snapshot, by the table's log alone."""
-    return sum(file.rows for file in snapshot(lake, spec))
+    return rows_of(snapshot(lake, spec))
 
 
 def find(lake: Path, spec: TableSpec, column: str, value: int) -> list[dict[str, Any]]:
@@ -179,12 +183,23 @@ def read(
 def read_files(spark: SparkSession, lake: Path, spec: TableSpec, found: Iterable[File]) -> DataFrame:
     """These files; columns that were added to the table since they were written are NULL."""
     schema = StructType.fromJson(json.loads(_open(lake, spec).schema().to_json()))
+    found = list(found)
     paths = [_literal(file.path) for file in found]
     with in_one_sentence(f"Spark could not read the table '{spec.name}'"):
         if not paths:
             return spark.createDataFrame([], schema)
         # names of folders mean nothing here
-        return spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*paths)
+        rows = spark.read.schema(schema).option("recursiveFileLookup", "true").parquet(*paths)
+        return gathered(rows, rows_of(found))
+
+
+def rows_of(found: Iterable[File]) -> int:
+    return sum(file.rows for file in found)
+
+
+def gathered(rows: DataFrame, count: int) -> DataFrame:
+    """The same rows, in one partition if there are few; `count`: about how many there are."""
+    return rows.coalesce(1) if count <= FEW else rows
 
 
 def present(lake: Path) -> list[TableSpec]:
@@ -222,24 +237,15 @@ def sweep(held: HeldLake) -> None:
         _sweep(held.folder, spec)
 
 
-def append_once(held: HeldLake, spec: TableSpec, rows: DataFrame, mark: Mark, clock: Clock, check: Check) -> int:
-    """Adds the rows and moves the mark, both or neither; returns the number of rows.
+def append_files_once(
+    held: HeldLake, spec: TableSpec, write: Callable[[Path], None], mark: Mark, clock: Clock, check: Check
+) -> int:
+    """Adds the files that `write` puts into the folder it is given, and moves the mark, both or neither; returns the
+    number of rows.
 
     If the table reaches the mark already, nothing is written and 0 is returned. `check` gets the written files before
     the commit; what it raises leaves the table as it was.
     """
-    check_schema(rows.schema, spec)
-
-    def write(attempt: Path) -> None:
-        write_rows(rows, spec, attempt)
-
-    return append_files_once(held, spec, write, mark, clock, check)
-
-
-def append_files_once(
-    held: HeldLake, spec: TableSpec, write: Callable[[Path], None], mark: Mark, clock: Clock, check: Check
-) -> int:
-    """The same with files that `write` puts into the folder it is given."""
     if covered(held.folder, spec, mark.app) >= mark.version:
         return 0
 
@@ -251,11 +257,19 @@ def append_files_once(
 
 
 def replace_days(
-    held: HeldLake, spec: TableSpec, rows: DataFrame, days: Collection[str] | None, mark: Mark, clock: Clock
+    held: HeldLake,
+    spec: TableSpec,
+    rows: DataFrame,
+    days: Collection[str] | None,
+    mark: Mark,
+    clock: Clock,
+    *,
+    made_of: int,
 ) -> int:
     """These days of the table become these rows, and the mark moves, both or neither; returns the number of rows.
 
-    Files of other days are not touched; None: all days. The caller has compared the mark.
+    Files of other days are not touched; None: all days. The caller has compared the mark. `made_of`: of about how many
+    rows these were made.
     """
     old = snapshot(held.folder, spec, days=days)
     removed = [file.removal(clock.now()) for file in old]
@@ -265,8 +279,10 @@ def replace_days(
     check_schema(ready.schema, spec)
 
     def write(attempt: Path) -> None:
-        named = ready.withColumn(DAY_FOLDER, ready[DAY]).repartition(DAY_FOLDER)
-        write_rows(named, spec, attempt, by=DAY_FOLDER)
+        named = ready.withColumn(DAY_FOLDER, ready[DAY])
+        # one file for each day
+        together = gathered(named, made_of) if made_of <= FEW else named.repartition(DAY_FOLDER)
+        write_rows(together, spec, attempt, by=DAY_FOLDER)
 
     return commit_files(held.folder / spec.folder, spec, write, clock, change)[0]
 

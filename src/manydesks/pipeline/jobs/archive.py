@@ -19,8 +19,7 @@ from manydesks.pipeline.jobs.step import Progress, Step
 from manydesks.pipeline.lock import HeldLake, hold
 from manydesks.pipeline.quality import check_no_gap, check_same_ledger
 from manydesks.pipeline.schemas import BODIES, EVENTS, TableSpec
-from manydesks.pipeline.session import reads_files_here
-from manydesks.pipeline.sources.ledger import VIEWS, WINDOW, View, heads, read, windows
+from manydesks.pipeline.sources.ledger import VIEWS, WINDOW, View, heads, windows
 from manydesks.pipeline.sources.parquet import write_view
 
 if TYPE_CHECKING:
@@ -122,11 +121,7 @@ class Archive:
             self.steps.append(Step(name=spec.name, taken=added, rows=added, seconds=seconds))
 
     def _append_chunk(self, view: View, after: int, upto: int, mark: tables.Mark, check: tables.Check) -> int:
-        if reads_files_here(self._spark):
-            rows = read(self._spark, self._db, view, after, upto)
-            return tables.append_once(self._held, view.table, rows, mark, self._clock, check)
-        # the machines of a cluster do not have the store
-        write = partial(write_view, self._db, view, after, upto)
+        write = partial(write_view, self._spark, self._db, view, after, upto)
         return tables.append_files_once(self._held, view.table, write, mark, self._clock, check)
 
     def _added(self, spec: TableSpec) -> int:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
@@ -31,10 +33,11 @@ from manydesks.pipeline.gold import (
     TRACE_SUMMARY,
 )
 from manydesks.pipeline.jobs.step import Progress, Step
+from manydesks.pipeline.jobs.together import together
 from manydesks.pipeline.jobs.topics import Topics
 from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.silver import HANDOFFS, MESSAGES, RESPONSES, RUNS, SILVER, SPANS, TRACES, TRANSCRIPTS
-from manydesks.pipeline.tables import Mark, Range
+from manydesks.pipeline.tables import File, Mark, Range
 from manydesks.pipeline.transforms.gold import agents, channels, costs, dead, handoffs, hours, slo, topics, traces
 from manydesks.pipeline.transforms.traces import day_of
 
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 
 #: above every event
 END = 1 << 62
+#: about as many words and pairs of words has a text
+WORDS = 20
 #: the texts that `topics_daily` knows to be erased
 ERASED = "erased_texts"
 
@@ -84,6 +89,20 @@ MADE = (
 )
 DATED = (STORED, DIED, BEGUN, SAID, HANDED)
 
+ORDER = [spec.name for spec in (*(making.spec for making in MADE), TOPICS_DAILY)]
+
+
+class Done(NamedTuple):
+    """What a step has done."""
+
+    #: rows in the files of silver that it opened
+    taken: int
+    #: rows that it wrote
+    rows: int
+
+
+NOTHING = Done(0, 0)
+
 
 class Gold:
     """One refresh under the lake's lock, up to where silver reaches."""
@@ -95,9 +114,9 @@ class Gold:
         self._lake = held.folder
         self._rebuild = rebuild
         self._upto = min(tables.covered(self._lake, spec, spec.name) for spec in SILVER)
+        #: whoever holds it may look into what is below, and fill it
+        self._finding = Lock()
         self._known: dict[int, dict[Source, set[str]]] = {}
-        #: rows in the files of silver that the step under way has opened
-        self._taken = 0
         self.steps: list[Step] = []
 
     def refresh(self) -> None:
@@ -106,39 +125,47 @@ class Gold:
             tables.ensure(self._held, spec)
         if not self._upto:
             return
-        for making in MADE:
-            self._step(making.spec, lambda making=making: self._make(making))  # type: ignore[misc]
-        self._step(TOPICS_DAILY, self._topics, also=TERMS_DAILY)
+        # the longest first, so that none is left to run alone at the end
+        steps: list[Callable[[], None]] = [lambda: self._step(TOPICS_DAILY, self._topics, also=TERMS_DAILY)]
+        steps += [partial(self._step, making.spec, partial(self._make, making)) for making in MADE]
+        try:
+            together(steps)
+        finally:
+            self.steps.sort(key=lambda step: ORDER.index(step.name))
 
-    def _step(self, spec: TableSpec, work: Callable[[], int], *, also: TableSpec | None = None) -> None:
+    def _step(self, spec: TableSpec, work: Callable[[], Done], *, also: TableSpec | None = None) -> None:
         begun = self._clock.monotonic()
         self._progress(spec.name, 0, 1)
         wanted = [spec] if also is None else [spec, also]
         behind = any(self._from(one) < self._upto for one in wanted)
         wants = behind or self._rebuild or (spec is TOPICS_DAILY and self._forgot())
-        self._taken = 0
-        rows = work() if wants else 0
+        done = work() if wants else NOTHING
         self._progress(spec.name, 1, 1)
         seconds = (self._clock.monotonic() - begun) / 1000
-        self.steps.append(Step(name=spec.name, taken=self._taken, rows=rows, seconds=seconds))
+        self.steps.append(Step(name=spec.name, taken=done.taken, rows=done.rows, seconds=seconds))
 
     def _from(self, spec: TableSpec) -> int:
         return 0 if self._rebuild else tables.reached(self._lake, spec)
 
-    def _make(self, making: Making) -> int:
+    def _make(self, making: Making) -> Done:
         spec, after = making.spec, self._from(making.spec)
         days: set[str] | None = None
         if after:
             days = set().union(*(self._touched(after)[source] for source in making.sources))
             if not days:
                 return self._advance(spec)
-        if not spec.by_day:
-            whole = making.of_silver(*(self._rows(source, None) for source in making.sources))
-            return tables.replace_all(self._held, spec, whole, self._mark(spec), self._clock)
-        rows = making.of_silver(*(self._rows(source, days) for source in making.sources))
-        return tables.replace_days(self._held, spec, rows, days, self._mark(spec), self._clock)
+        found = [self._files(source, days if spec.by_day else None) for source in making.sources]
+        rows = making.of_silver(
+            *(self._rows(*each, days if spec.by_day else None) for each in zip(making.sources, found, strict=True))
+        )
+        taken = sum(map(tables.rows_of, found))
+        if spec.by_day:
+            written = tables.replace_days(self._held, spec, rows, days, self._mark(spec), self._clock, made_of=taken)
+        else:
+            written = tables.replace_all(self._held, spec, rows, self._mark(spec), self._clock)
+        return Done(taken, written)
 
-    def _topics(self) -> int:
+    def _topics(self) -> Done:
         """The words of the days that have new messages, or texts that were erased; then what they mean for the days
         that look back on them."""
         after = min(self._from(TERMS_DAILY), self._from(TOPICS_DAILY))
@@ -156,19 +183,26 @@ class Gold:
         if not whole and not plan.touched:
             self._advance(TERMS_DAILY)
             tables.advance(self._held, TOPICS_DAILY, mark, self._clock)
-            return 0
-        said = Source(spec=TRANSCRIPTS, at="at")
-        terms = topics.terms_of_silver(self._rows(said, None if whole else plan.touched))
+            return NOTHING
+        said, days = Source(spec=TRANSCRIPTS, at="at"), None if whole else plan.touched
+        opened = self._files(said, days)
+        terms = topics.terms_of_silver(self._rows(said, opened, days))
         # first: counting a day's words twice changes nothing
+        taken = tables.rows_of(opened)
         tables.replace_days(
-            self._held, TERMS_DAILY, terms, None if whole else plan.touched, self._mark(TERMS_DAILY), self._clock
+            self._held, TERMS_DAILY, terms, days, self._mark(TERMS_DAILY), self._clock, made_of=taken * WORDS
         )
-        counted = tables.read(self._spark, self._lake, TERMS_DAILY, days=None if whole else plan.needed)
+        wanted = None if whole else plan.wanted
+        known = tables.snapshot(self._lake, TERMS_DAILY, days=None if whole else plan.needed)
+        counted = tables.read_files(self._spark, self._lake, TERMS_DAILY, known)
         began = self._spark.createDataFrame(sorted(plan.first_days.items()), "agent string, first_day string")
         rows = topics.topics_of_terms(counted, began)
-        if not whole:
-            rows = rows.where(F.col(DAY).isin(sorted(plan.wanted)))
-        return tables.replace_days(self._held, TOPICS_DAILY, rows, None if whole else plan.wanted, mark, self._clock)
+        if wanted is not None:
+            rows = rows.where(F.col(DAY).isin(sorted(wanted)))
+        written = tables.replace_days(
+            self._held, TOPICS_DAILY, rows, wanted, mark, self._clock, made_of=tables.rows_of(known)
+        )
+        return Done(taken, written)
 
     def _erased(self) -> dict[str, int]:
         """How many texts of each day of silver are gone, by the log of the table alone."""
@@ -185,9 +219,10 @@ class Gold:
 
     def _touched(self, after: int) -> dict[Source, set[str]]:
         """The days of all rows whose trace has events above a mark."""
-        if after not in self._known:
-            self._known[after] = self._find_touched(after)
-        return self._known[after]
+        with self._finding:
+            if after not in self._known:
+                self._known[after] = self._find_touched(after)
+            return self._known[after]
 
     def _find_touched(self, after: int) -> dict[Source, set[str]]:
         newer = Range(column="last_seq", least=after + 1, most=END)
@@ -212,24 +247,29 @@ class Gold:
         finally:
             changed.unpersist()
 
-    def _rows(self, source: Source, days: Collection[str] | None) -> DataFrame:
-        """The rows of these days; files that can hold none of them are not opened."""
+    def _files(self, source: Source, days: Collection[str] | None) -> list[File]:
+        """Those that may hold rows of these days."""
         by_trace = days is None or source.at == DAY
         found = tables.snapshot(self._lake, source.spec, days=days if by_trace else None)
-        if not by_trace:
-            wanted = [_range(source.at, day) for day in days or ()]
-            found = [file for file in found if any(file.may_hold(one) for one in wanted)]
-        self._taken += sum(file.rows for file in found)
+        if by_trace:
+            return found
+        wanted = [_range(source.at, day) for day in days or ()]
+        return [file for file in found if any(file.may_hold(one) for one in wanted)]
+
+    def _rows(self, source: Source, found: Collection[File], days: Collection[str] | None) -> DataFrame:
+        """The rows of these days, from the files that may hold them."""
         rows = tables.read_files(self._spark, self._lake, source.spec, found)
-        return rows if by_trace else rows.where(day_of(source.at).isin(sorted(days or ())))
+        if days is None or source.at == DAY:
+            return rows
+        return rows.where(day_of(source.at).isin(sorted(days)))
 
     def _mark(self, spec: TableSpec, also: dict[str, int] | None = None) -> Mark:
         return Mark(app=spec.name, version=self._upto, also=also or {})
 
-    def _advance(self, spec: TableSpec) -> int:
+    def _advance(self, spec: TableSpec) -> Done:
         if self._from(spec) < self._upto:
             tables.advance(self._held, spec, self._mark(spec), self._clock)
-        return 0
+        return NOTHING
 
 
 def _range(column: str, day: str) -> Range:

@@ -132,16 +132,17 @@ class Silver:
     def _traces(self) -> int:
         after = self._from(TRACES)
         delta = merged(TRACES, traces.of_events(self._events(after)))
+        new = self._upto - after
         if after == 0:
-            return self._write(TRACES, traces.finished(delta), None)
-        delta = delta.cache()
+            return self._write(TRACES, traces.finished(delta), None, new)
+        delta = tables.gathered(delta, new).cache()
         try:
             known = tables.read(self._spark, self._lake, TRACES).select("trace", DAY)
             old_days = known.join(F.broadcast(delta.select("trace")), "trace", "left_semi").select(DAY)
             days = _days(traces.finished(delta).select(DAY).union(old_days))
-            old = tables.read(self._spark, self._lake, TRACES, days=days).drop(DAY)
-            rows = traces.finished(merged(TRACES, delta.unionByName(old)))
-            return self._write(TRACES, rows, days)
+            old, known_rows = self._old(TRACES, days)
+            both = tables.gathered(delta.unionByName(old.drop(DAY)), new + known_rows)
+            return self._write(TRACES, traces.finished(merged(TRACES, both)), days, new + known_rows)
         finally:
             delta.unpersist()
 
@@ -150,32 +151,40 @@ class Silver:
         after = self._from(spec)
         touched = self._touched(after)
         delta = making.of_events(self._events(after)).join(F.broadcast(touched), "trace")
+        new = self._upto - after
         if after == 0:
-            return self._write(spec, making.finished(merged(spec, delta)), None)
+            return self._write(spec, making.finished(merged(spec, delta)), None, new)
         days = self._days(after)
-        kept = delta.columns
-        old = tables.read(self._spark, self._lake, spec, days=days).select(*kept)
-        return self._write(spec, making.finished(merged(spec, delta.unionByName(old))), days)
+        old, known = self._old(spec, days)
+        both = tables.gathered(delta.unionByName(old.select(*delta.columns)), new + known)
+        return self._write(spec, making.finished(merged(spec, both)), days, new + known)
 
     def _spans(self) -> int:
         after = min(self._from(SPANS), self._from(QUARANTINED_SPANS))
         touched = self._touched(after)
         # whatever is done with spans is done trace by trace
         delta = spans.of_events(self._events(after)).join(F.broadcast(touched), "trace")
-        days = None
+        days, count = None, self._upto - after
         if after:
             days = self._days(after)
             for spec in (SPANS, QUARANTINED_SPANS):
-                delta = delta.unionByName(tables.read(self._spark, self._lake, spec, days=days).select(*delta.columns))
-        # a number, or else Spark forgets how the rows lie, and moves them for each thing that is done with a trace
-        by_trace = delta.repartition(int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1), "trace")
-        known = paths.judged(merged(SPANS, by_trace)).persist()
+                old, old_rows = self._old(spec, days)
+                delta = delta.unionByName(old.select(*delta.columns))
+                count += old_rows
+        known = paths.judged(merged(SPANS, self._by_trace(delta, count))).persist()
         try:
             # first: seeing an event twice changes no span, missing one would
-            self._write(QUARANTINED_SPANS, known.where(F.col("reason").isNotNull()), days)
-            return self._write(SPANS, paths.placed(known.where(F.col("reason").isNull()).drop("reason")), days)
+            self._write(QUARANTINED_SPANS, known.where(F.col("reason").isNotNull()), days, count)
+            sound = known.where(F.col("reason").isNull()).drop("reason")
+            return self._write(SPANS, paths.placed(sound), days, count)
         finally:
             known.unpersist()
+
+    def _by_trace(self, rows: DataFrame, count: int) -> DataFrame:
+        if count <= tables.FEW:
+            return tables.gathered(rows, count)
+        # a number, or else Spark forgets how the rows lie, and moves them for each thing that is done with a trace
+        return rows.repartition(int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1), "trace")
 
     def _transcripts(self) -> int:
         after = self._from(TRANSCRIPTS)
@@ -186,13 +195,20 @@ class Silver:
         bodies = tables.read(self._spark, self._lake, BODIES, *named)
         rows = transcripts.finished(delta, bodies)
         gone = erased_bodies(self._spark, self._lake, after, self._upto)
+        new = self._upto - after
         if after == 0:
-            return self._write(TRANSCRIPTS, transcripts.without(rows, gone), None)
+            return self._write(TRANSCRIPTS, transcripts.without(rows, gone), None, new)
         # what was erased since may have been said on any day
         said = tables.read(self._spark, self._lake, TRANSCRIPTS).where(F.col("body").isin(list(gone)))
         days = self._days(after) | (_days(said) if gone else set())
-        old = tables.read(self._spark, self._lake, TRANSCRIPTS, days=days)
-        return self._write(TRANSCRIPTS, transcripts.without(rows.select(*old.columns).unionByName(old), gone), days)
+        old, known = self._old(TRANSCRIPTS, days)
+        both = tables.gathered(rows.select(*old.columns).unionByName(old), new + known)
+        return self._write(TRANSCRIPTS, transcripts.without(both, gone), days, new + known)
+
+    def _old(self, spec: TableSpec, days: set[str]) -> tuple[DataFrame, int]:
+        """What a table has of these days, and how many rows that is."""
+        found = tables.snapshot(self._lake, spec, days=days)
+        return tables.read_files(self._spark, self._lake, spec, found), tables.rows_of(found)
 
     def _touched(self, after: int) -> DataFrame:
         """The traces with events above a mark, and their days; found once, since most tables have the same mark."""
@@ -200,7 +216,10 @@ class Silver:
             if after not in self._known:
                 window = Range(column="last_seq", least=after + 1, most=self._upto)
                 found = tables.read(self._spark, self._lake, TRACES, window).where(F.col("last_seq") > after)
-                self._known[after] = found.select("trace", DAY).persist()
+                named = found.select("trace", DAY)
+                # few are handed over with each query: no other has to be run to have them
+                few = self._upto - after <= tables.FEW
+                self._known[after] = self._spark.createDataFrame(named.toArrow()) if few else named.persist()
             return self._known[after]
 
     def _days(self, after: int) -> set[str]:
@@ -210,11 +229,11 @@ class Silver:
                 self._known_days[after] = _days(touched)
             return self._known_days[after]
 
-    def _write(self, spec: TableSpec, rows: DataFrame, days: set[str] | None) -> int:
+    def _write(self, spec: TableSpec, rows: DataFrame, days: set[str] | None, made_of: int) -> int:
         if days is not None and not days:
             tables.advance(self._held, spec, self._mark(spec), self._clock)
             return 0
-        return tables.replace_days(self._held, spec, rows, days, self._mark(spec), self._clock)
+        return tables.replace_days(self._held, spec, rows, days, self._mark(spec), self._clock, made_of=made_of)
 
 
 def _days(rows: DataFrame) -> set[str]:

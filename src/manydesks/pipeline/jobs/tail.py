@@ -1,7 +1,4 @@
-"""The archive of a small step: the rows are in this process's memory already, or quickly read.
-
-A job of Spark for a few hundred rows is mostly the job. What is more than a window is left to it all the same.
-"""
+"""The archive of a small step, whose events are in this process's memory already."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ from manydesks.pipeline.jobs.step import Progress
 from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.schemas import EVENTS
 from manydesks.pipeline.sources.ledger import WINDOW, View
-from manydesks.pipeline.sources.parquet import write_view
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,11 +43,10 @@ class Tail(Archive):
         super()._append(view, upto)
 
     def _append_chunk(self, view: View, after: int, upto: int, mark: tables.Mark, check: tables.Check) -> int:
-        if upto - after > WINDOW:
+        batch = self._batch if view.table is EVENTS else None
+        if batch is None or upto - after > WINDOW or batch["seq"][0].as_py() > after + 1:
             return super()._append_chunk(view, after, upto, mark, check)
-        write = partial(write_view, self._db, view, after, upto)
-        if view.table is EVENTS and self._batch is not None and self._batch["seq"][0].as_py() <= after + 1:
-            write = partial(_write, self._batch.filter(pc.greater(self._batch["seq"], after)))
+        write = partial(_write, batch.filter(pc.greater(batch["seq"], after)))
         return tables.append_files_once(self._held, view.table, write, mark, self._clock, check)
 
 

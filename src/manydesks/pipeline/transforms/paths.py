@@ -23,9 +23,10 @@ def placed(spans: DataFrame) -> DataFrame:
 
 
 def _linked(rows: DataFrame) -> DataFrame:
-    """A wait's parent is what brought its message into the lane: a hold that has ended, else a hand-off. Of the
-    attempts to deliver a response only the first knows its run."""
+    """A wait's parent is what brought its message into the lane: a run that failed or gave it back, else a hold that has
+    ended, else a hand-off. Of the attempts to deliver a response only the first knows its run."""
     same = Window.partitionBy("trace", "message")
+    before = same.orderBy("start_seq", "span_id").rowsBetween(Window.unboundedPreceding, -1)
     # the finer one first: its order serves the other too
     response = Window.partitionBy("trace", "message", F.substring_index("span_id", ":", 2))
     ended = (F.col("kind") == "hold") & F.col("end_at").isNotNull()
@@ -33,14 +34,15 @@ def _linked(rows: DataFrame) -> DataFrame:
         rows.withColumn("of_response", F.max("parent_id").over(response))
         .withColumn("of_hold", F.max(F.when(ended, F.col("span_id"))).over(same))
         .withColumn("of_handoff", F.max(F.when(F.col("kind") == "handoff", F.col("span_id"))).over(same))
+        .withColumn("of_try", F.last(F.when(F.col("kind") == "queue", F.col("run")), ignorenulls=True).over(before))
     )
     parent = (
-        F.when(F.col("kind") == "queue", F.coalesce("of_hold", "of_handoff"))
+        F.when(F.col("kind") == "queue", F.coalesce(F.concat(F.lit("run:"), "of_try"), "of_hold", "of_handoff"))
         .when(F.col("kind") == "hold", F.coalesce("parent_id", "of_handoff"))
         .when(F.col("kind") == "delivery", F.col("of_response"))
         .otherwise(F.col("parent_id"))
     )
-    return found.withColumn("parent_id", parent).drop("of_response", "of_hold", "of_handoff")
+    return found.withColumn("parent_id", parent).drop("of_response", "of_hold", "of_handoff", "of_try")
 
 
 def _fault() -> Column:
@@ -53,8 +55,9 @@ def _fault() -> Column:
 
 def _with_self(spans: DataFrame) -> DataFrame:
     """What of a span lies in none of its children: children may overlap, and reach beyond it."""
-    # a hold lasts while the run that ends it goes on, but is no work of it
-    below = spans.where((F.col("kind") != "hold") & F.col("parent_id").isNotNull() & F.col("end_at").isNotNull())
+    # a hold lasts while the run that ends it goes on, and a wait follows from the try before it: neither is work of it
+    apart = (F.col("kind") == "hold") | ((F.col("kind") == "queue") & F.col("parent_id").startswith("run:"))
+    below = spans.where(~apart & F.col("parent_id").isNotNull() & F.col("end_at").isNotNull())
     inner = below.groupBy("trace", F.col("parent_id").alias("span_id")).agg(
         F.array_sort(F.collect_list(F.struct("start_at", "end_at"))).alias("inner")
     )

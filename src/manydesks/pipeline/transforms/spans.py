@@ -7,9 +7,9 @@
     tool:<run>:<call>               a tool call
     delivery:<response>:<attempt>   an attempt to deliver a response
 
-A hand-off's parent is the run that handed over; a hold's is the run whose end let the message go; a wait's is the hold
-of its message, else the hand-off that made it; a run's is the wait of
-its first message; a tool call's and a delivery's is the run. Each attempt has spans of its own.
+A hand-off's parent is the run that handed over; a hold's is the run whose end let the message go; a wait's is the run
+before it that did not answer the message, else the hold of its message, else the hand-off that made it; a run's is the
+wait of its first message; a tool call's and a delivery's is the run. Each attempt has spans of its own.
 """
 
 from __future__ import annotations
