@@ -22,6 +22,9 @@ WRITE_HEAD = "update ledger_head set seq = ? where only = 1"
 HEAD = "ledger head"
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
+#: the texts of inserts, by table and columns; these are named by our own code, so they are few
+_inserts: dict[tuple[str, ...], str] = {}
+
 
 class Transaction:
     """What an operation of the writer is given.
@@ -107,9 +110,12 @@ class Transaction:
 
     def insert(self, table: str, values: Mapping[str, Any]) -> int:
         """Insert a row; its rowid. Table and column names come from our own code only."""
-        columns = ", ".join(values)
-        places = ", ".join("?" * len(values))
-        self.db.execute(f"insert into {table} ({columns}) values ({places})", tuple(values.values()))
+        about = (table, *values)
+        sql = _inserts.get(about)
+        if sql is None:
+            columns, places = ", ".join(values), ", ".join("?" * len(values))
+            sql = _inserts[about] = f"insert into {table} ({columns}) values ({places})"
+        self._cursor.execute(sql, tuple(values.values()))
         return self.db.last_insert_rowid()
 
     def next(self, sequence: str) -> int:
