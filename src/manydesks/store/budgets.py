@@ -67,6 +67,13 @@ update runs set metered_usd = case when ?1 is null then metered_usd else min(coa
 where id = (select r.id from runs r join claims c on c.lane = r.session and c.fence = r.fence
   where r.session = ?3 and r.ended_at is null)
 """
+#: when the next pause of a budget may be over
+NEXT = "select min(pause_until) from agents where paused >= 2"
+#: what `settle` needs to know of a run
+SETTLED = (
+    "agent", "day", "trace", "reserved_usd", "reserved_tokens", "reserved_runs", "cost_usd", "metered_usd",
+    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "metered_tokens",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,19 +122,17 @@ def reserve(tx: OfficeTransaction, admission: Admission, about: dict[str, Any]) 
                  runs=kept.runs)  # fmt: skip
 
 
-def settle(tx: OfficeTransaction, run: str, about: dict[str, Any]) -> None:
-    """The run has ended, however it did: what it used takes the place of what it had reserved."""
-    found = tx.one(
-        "select agent, day, trace, reserved_usd, reserved_tokens, reserved_runs, cost_usd, metered_usd, input_tokens, "
-        "output_tokens, cache_read_tokens, cache_write_tokens, metered_tokens from runs where id = ?",
-        (run,),
-    )
-    if found is None or found[1] is None:
+def settle(tx: OfficeTransaction, ended: Sequence[Any], about: dict[str, Any]) -> None:
+    """The run has ended, however it did: what it used takes the place of what it had reserved.
+
+    `ended`: the columns `SETTLED` of its row.
+    """
+    agent, day, trace, *reserved = ended[:6]
+    if day is None:
         return  # it began before there were budgets
-    agent, day, trace, *reserved = found[:6]
-    usd, tokens = used(found[6:])
-    for scope, subject, when in (("agent", agent, day), ("office", "", day), ("trace", trace or about["trace"], "")):
-        tx.run(SETTLE, (scope, subject, when, usd or 0, tokens or 0, *reserved))
+    usd, tokens = used(ended[6:])
+    scopes = (("agent", agent, day), ("office", "", day), ("trace", trace or about["trace"], ""))
+    tx.many(SETTLE, [(*scope, usd or 0, tokens or 0, *reserved) for scope in scopes])
     if reserved[2]:
         tx.event("budget_settled", **about, day=day, usd=_dollars(usd), tokens=tokens, runs=1)
 

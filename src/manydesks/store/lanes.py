@@ -203,11 +203,15 @@ class Lanes:
         found = tx.one(self._claimed, (row, fence))
         if found is None or (of is not None and found[0] != of):
             return False
-        queue, lane = found
+        self.close(tx, row, fence, state, queue=found[0], lane=found[1])
+        return True
+
+    def close(self, tx: Transaction, row: int, fence: int, state: int, *, queue: str, lane: str | None) -> bool:
+        """A row of which the caller has just read that it is claimed, under this fence, in this queue and lane, ends in
+        `state`. True: it was the last of its claim, which is over."""
         tx.run(self._leave, (state, tx.now, row))
         tx.count(self.scope, queue, CLAIMED, state)
-        self.end_if_last(tx, fence, lane)
-        return True
+        return self.end_if_last(tx, fence, lane)
 
     def leave(self, tx: Transaction, row: int, fence: int, state: int) -> bool:
         """A claimed row ends in `state`. Its claim goes on until the caller ends it, also without any row. False: not
@@ -228,11 +232,13 @@ class Lanes:
         tx.count(self.scope, back[0], CLAIMED, PENDING)
         return True
 
-    def end_if_last(self, tx: Transaction, fence: int, lane: str | None) -> None:
-        """A row has left its claim: if it was the last, the claim is over and the lane is free."""
+    def end_if_last(self, tx: Transaction, fence: int, lane: str | None) -> bool:
+        """A row has left its claim: if it was the last, the claim is over and the lane is free. True: it was."""
         tx.run(self._end_if_last, (fence,))
-        if lane is not None and tx.db.changes():
+        over = tx.db.changes() > 0
+        if over and lane is not None:
             self.mark_head(tx, lane)
+        return over
 
     def members(self, tx: Transaction, fence: int) -> list[tuple[int, int]]:
         """(id, retry_count) of the rows still under way in a claim, in order."""

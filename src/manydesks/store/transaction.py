@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -107,6 +107,10 @@ class Transaction:
     def run(self, sql: str, values: tuple[Any, ...] = ()) -> None:
         """A statement that returns no rows."""
         self._cursor.execute(sql, values)
+
+    def many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """The same statement for each of these."""
+        self._cursor.executemany(sql, rows)
 
     def insert(self, table: str, values: Mapping[str, Any]) -> int:
         """Insert a row; its rowid. Table and column names come from our own code only."""
