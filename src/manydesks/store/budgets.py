@@ -9,7 +9,7 @@ waits for that is neither paused nor held, and looked at again when one of them 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,11 +86,11 @@ class Admission:
     books: tuple[Book, ...] = ()
 
 
-def admit(tx: OfficeTransaction, agent: str, budget: Budget) -> Admission | None:
+def admit(tx: OfficeTransaction, agent: str, budget: Budget, *, own: Mapping[str, Any] | None) -> Admission | None:
     """Whether the agent's next run may begin; None: not now. It is paused then, or its message held, if no end of
-    another run would help."""
+    another run would help. `own`: the budget on the agent's card."""
     day = day_of(tx.now, budget.time_zone)
-    of_agent = budget.of_agent(_own(tx, agent))
+    of_agent = budget.of_agent(own)
     if not (of_agent.any or budget.office.any or budget.trace.any):
         return Admission(day=day)
     wanted = expected(last_runs(tx, agent), budget.first)
@@ -151,12 +151,6 @@ def lift(tx: OfficeTransaction, budget: Budget) -> None:
                 may_begin(tx, agent)
             for book in books:
                 withdraw_questions(tx, about_of(book), "there is room again")
-
-
-def next_look(tx: OfficeTransaction) -> int | None:
-    """In how many milliseconds the next pause of a budget may be over."""
-    row = tx.one("select min(pause_until) from agents where paused >= 2")
-    return row[0] - tx.now if row and row[0] is not None else None
 
 
 def may_spend(tx: OfficeTransaction, session: str, budget: Budget) -> str | None:

@@ -56,7 +56,6 @@ def claim(
     budget: Budget = NO_BUDGET,
 ) -> list[Claimed]:
     """Begin up to `most` runs: fairly between agents (`turns`), within the `caps` of providers and the `budget`."""
-    MESSAGES.wake(tx)
     ready = MESSAGES.ready_queues(tx)
     if not ready or most < 1 or is_paused(tx):
         return []
@@ -104,7 +103,8 @@ def begin(
 ) -> Claimed | None:
     """One run of one agent, if there is room for it in the budget: the due messages of its best lane that share a reply
     address, oldest first."""
-    admission = budgets.admit(tx, agent, budget)
+    card = get_agent(tx, agent)
+    admission = budgets.admit(tx, agent, budget, own=card["budget"])
     if admission is None:
         return None
     together = same_trace if budget.trace.any else same_address
@@ -113,7 +113,6 @@ def begin(
     )
     if taken is None:
         return None
-    card = get_agent(tx, agent)
     messages = tuple(_work(tx, row) for row in taken.rows)
     primary, session = messages[0], taken.rows[0].values[_AT["session"]]
     run = tx.fresh_id("run", "runs")

@@ -105,13 +105,18 @@ class Lanes:
             select id, state, queue from {table} where ready = 2 and not_before <= ? order by not_before limit ?"""
         #: its moment has come, and does not go again if a later boot begins in the past
         self._make_ready = f"update {table} set ready = 1, not_before = null where id = ?"
-        self._next_timer = f"select min(not_before) from {table} where ready = 2"
+        #: the moment of the next timer
+        self.soonest = f"select min(not_before) from {table} where ready = 2"
         self._lane_of = f"select lane, queue, state from {table} where id = ?"
-        #: walks the distinct queues with something ready: one index seek each
-        self._ready_queue = f"select min(queue) from {table} where ready = 1 and queue > ?"
-        self._rank = f"""
-            select -priority, position from {table}
-            where queue = ? and ready = 1 order by priority desc, position limit 1"""
+        #: walks the distinct queues with something ready, and finds the best row of each: two index seeks each
+        self._ready_queues = f"""
+            with recursive ready_ones (name) as (
+              select min(queue) from {table} where ready = 1
+              union all
+              select (select min(queue) from {table} where ready = 1 and queue > name) from ready_ones
+              where name is not null)
+            select name, best.priority, best.position from ready_ones join {table} best on best.id =
+              (select id from {table} where queue = name and ready = 1 order by priority desc, position limit 1)"""
 
     def entry(self, tx: Transaction, lane: str | None, *, trigger: int = 1) -> dict[str, int]:
         """Columns for a row that is about to be inserted as pending; `trigger` 0: context, which starts no claim."""
@@ -304,15 +309,13 @@ class Lanes:
 
     def next_timer(self, tx: Transaction) -> int | None:
         """When a row becomes due, as milliseconds from now; 0 or below: it is."""
-        row = tx.one(self._next_timer)
+        row = tx.one(self.soonest)
         return row[0] - tx.steady if row and row[0] is not None else None
 
     def ready_queues(self, tx: Transaction) -> list[str]:
         """Queues that have something to claim, the one with the best head first: none starves behind another's name."""
-        queues: list[str] = []
-        while (row := tx.one(self._ready_queue, (queues[-1] if queues else "",))) and row[0] is not None:
-            queues.append(row[0])
-        return sorted(queues, key=lambda queue: tx.one(self._rank, (queue,)) or ())
+        found = tx.all(self._ready_queues)
+        return [queue for queue, _, _ in sorted(found, key=lambda row: (-row[1], row[2]))]
 
     def _find(self, tx: Transaction, row: int) -> tuple[str | None, str, int]:
         found = tx.one(self._lane_of, (row,))

@@ -25,6 +25,7 @@ from manydesks.store import (
     agents,
     budgets,
     deliver,
+    due,
     files,
     forget,
     hooks,
@@ -35,14 +36,13 @@ from manydesks.store import (
     questions,
     quotes,
     recover,
-    release,
     reset,
     retention,
     stopping,
     teams,
     waits,
 )
-from manydesks.store.accept import MESSAGES, accept, check_text
+from manydesks.store.accept import accept, check_text
 from manydesks.store.boot import boot_id
 from manydesks.store.claim import LEASE_MS, claim, claim_more
 from manydesks.store.database import empty_log, named_errors, open_writer
@@ -52,7 +52,6 @@ from manydesks.store.forget import Forgetting
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.migrations import OFFICE
 from manydesks.store.outcome import Rules
-from manydesks.store.respond import RESPONSES
 from manydesks.store.restored import LINEAGE, Restored, restored
 from manydesks.store.stopping import Cancelled
 from manydesks.store.take import NO_FILES, cursors, run_died, run_released, take, was_flood
@@ -113,9 +112,8 @@ class Store:
         """Begin up to `most` runs of up to `batch` messages each, fairly between agents, within the providers' caps."""
 
         def begin(tx: OfficeTransaction) -> list[Claimed]:
-            questions.expire(tx)
-            release.expire(tx)
-            budgets.lift(tx, self.budget)
+            if not due.see_to(tx, self.budget):
+                return []
             return claim(
                 tx,
                 worker=self.worker,
@@ -153,18 +151,7 @@ class Store:
 
     async def next_timer(self) -> int | None:
         """In how many milliseconds the next waiting row becomes due; 0 or below: it is."""
-
-        def earliest(tx: OfficeTransaction) -> int | None:
-            timers = (
-                MESSAGES.next_timer(tx),
-                RESPONSES.next_timer(tx),
-                questions.next_expiry(tx),
-                waits.next_deadline(tx),
-                budgets.next_look(tx),
-            )
-            return min((timer for timer in timers if timer is not None), default=None)
-
-        return await self._do(earliest)
+        return await self._do(due.next_timer)
 
     # T3
 
