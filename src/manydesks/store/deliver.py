@@ -24,14 +24,29 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 #: age counts from the moment that a response was stored, or a person sent it again
 AGE_FROM = "coalesce(renewed_at, created_at)"
-HEAD = f"""
-select id, {AGE_FROM} from responses where queue = ? and ready = 1 order by priority desc, position limit 1
-"""
+HEAD = "select id from responses where queue = ? and ready = 1 order by priority desc, position limit 1"
 HELD = "select id from responses where queue = ? and state = 2 and hold_reason = ? order by position limit ?"
 OLD_HELD = f"select id from responses where queue = ? and state = 2 and {AGE_FROM} < ? order by position limit ?"
 HELD_QUEUES = "select min(queue) from responses where state = 2 and queue > ?"
 OLD_READY = f"select id from responses where queue = ? and ready = 1 and {AGE_FROM} < ? limit ?"
+#: ?1: the steady moment. Whether a timer is due, something may be claimed, something is held
+LOOK = """
+select exists (select 1 from responses where ready = 2 and not_before <= ?1),
+  exists (select 1 from responses where ready = 1),
+  exists (select 1 from responses where state = 2 and queue > '')
+"""
 ABOUT = "select trace, message_id, agent, session from responses where id = ?"
+#: a sending that is under way
+SENDING = """
+select queue, lane, retry_count, receipts, trace, message_id, agent, session from responses
+where id = ? and fence = ? and state = 1
+"""
+#: how the row says what became of it; what was there before stays where nothing is given
+SAID = """
+update responses set acked_at = coalesce(?, acked_at), receipts = coalesce(?, receipts), last_error = ?, retry_count = ?
+where id = ?
+"""
+_AGE = tuple(PARCEL_COLUMNS.index(column) for column in ("renewed_at", "created_at"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,19 +87,27 @@ def claim_parcels(
     `room`: how many of one channel; `max_age_ms`: what is older expires instead. What was held because one of these
     channels was not there is let go on first. `there`, `why`: as for `hold_missing`; None: nothing is held.
     """
-    RESPONSES.wake(tx)
+    ((timers, ready, held),) = tx.all(LOOK, (tx.steady,))
+    if timers:
+        RESPONSES.wake(tx)
+    elif not ready and not held:
+        return []
     if there is not None:
         hold_missing(tx, there, why)
     parcels: list[Parcel] = []
     for queue in channels:
-        if release_held(tx, queue):
+        if held and release_held(tx, queue):
             continue  # some are held still, and stand before those that are not
         left = room.get(queue, most)
         while left > 0 and len(parcels) < most:
-            _expire_heads(tx, queue, max_age_ms.get(queue))
-            taken = RESPONSES.claim(tx, queue, worker=worker, lease_ms=LEASE_MS)
-            if taken is None:
+            best = RESPONSES.best(tx, queue)
+            if best is None:
                 break
+            if _is_old(tx, best.row.values, max_age_ms.get(queue)):
+                _expire(tx, best.row.id, max_age_ms[queue])
+                continue
+            taken = RESPONSES.claim(tx, queue, worker=worker, lease_ms=LEASE_MS, best=best)
+            assert taken is not None
             left -= 1
             row = taken.rows[0]
             parcels.append(_parcel(tx, row.id, taken.fence, row.retry_count + 1, row.values))
@@ -121,6 +144,8 @@ def _parcel(tx: OfficeTransaction, id: int, fence: int, attempt: int, values: tu
 
 def _target(tx: OfficeTransaction, about: Mapping[str, Any]) -> str | None:
     """The platform's id of the row that an edit or a reaction is about, as far as the platform gave one."""
+    if not about:
+        return None
     if "response" in about:
         row = tx.one("select receipts from responses where id = ?", (about["response"],))
         return str(json.loads(row[0])[0]) if row and row[0] else None
@@ -144,16 +169,16 @@ def settle_parcel(
     tx: OfficeTransaction, id: int, fence: int, delivery: Delivery, *, limits: Limits | None = None
 ) -> bool:
     """The end of a sending. False: the claim is no longer ours, and nothing changed."""
-    row = tx.one("select retry_count, receipts from responses where id = ? and fence = ? and state = 1", (id, fence))
+    row = tx.one(SENDING, (id, fence))
     if row is None:
         return False
-    retries, receipts = row
+    queue, lane, retries, receipts, *names = row
     attempt = retries + 1
-    about = {**_about(tx, id), "attempt": attempt}
+    about = {**_named(id, names), "attempt": attempt}
+    acked: tuple[int | None, str | None] = (None, None)
     if delivery.receipt is not None:
-        RESPONSES.finish(tx, id, fence, ResponseState.ACKED)
-        said = _with(receipts, delivery.receipt)
-        tx.run("update responses set acked_at = ?, receipts = ? where id = ?", (tx.now, said, id))
+        RESPONSES.close(tx, id, fence, ResponseState.ACKED, queue=queue, lane=lane)
+        acked = tx.now, _with(receipts, delivery.receipt)
         tx.event("response_delivered", **about, receipt=delivery.receipt)
     elif delivery.retry_in_ms is not None:
         next_at = tx.now + delivery.retry_in_ms
@@ -161,16 +186,16 @@ def settle_parcel(
         RESPONSES.end(tx, fence)
         tx.event("response_retried", **about, reason=delivery.reason, next_at=next_at)
     elif delivery.dead:
-        RESPONSES.finish(tx, id, fence, ResponseState.DEAD)
+        RESPONSES.close(tx, id, fence, ResponseState.DEAD, queue=queue, lane=lane)
         tx.event("response_dead", **about, reason=delivery.reason)
         tell_agent(tx, id, delivery.reason or "no reason is known", limits or Limits())
     else:
-        RESPONSES.finish(tx, id, fence, ResponseState.UNSURE)
+        RESPONSES.close(tx, id, fence, ResponseState.UNSURE, queue=queue, lane=lane)
         tx.event("response_unsure", **about, reason=delivery.reason)
         if delivery.dropped:
             RESPONSES.remove(tx, id, ResponseState.WITHDRAWN)
             tx.event("response_withdrawn", **_about(tx, id), reason=delivery.reason)
-    tx.run("update responses set last_error = ?, retry_count = ? where id = ?", (delivery.reason, attempt, id))
+    tx.run(SAID, (*acked, delivery.reason, attempt, id))
     return True
 
 
@@ -218,11 +243,10 @@ def expire(tx: OfficeTransaction, max_age_ms: Mapping[str, int], default_ms: int
     return gone
 
 
-def _expire_heads(tx: OfficeTransaction, queue: str, max_age_ms: int | None) -> None:
-    if max_age_ms is None:
-        return
-    while (head := tx.one(HEAD, (queue,))) is not None and head[1] < _now(tx) - max_age_ms:
-        _expire(tx, head[0], max_age_ms)
+def _is_old(tx: OfficeTransaction, values: Sequence[Any], max_age_ms: int | None) -> bool:
+    """`values`: its `PARCEL_COLUMNS`."""
+    renewed_at, created_at = (values[place] for place in _AGE)
+    return max_age_ms is not None and (renewed_at or created_at) < _now(tx) - max_age_ms
 
 
 def _expire(tx: OfficeTransaction, id: int, max_age_ms: int) -> None:
@@ -244,4 +268,8 @@ def _with(receipts: str | None, one: str) -> str:
 def _about(tx: OfficeTransaction, id: int) -> dict[str, Any]:
     row = tx.one(ABOUT, (id,))
     assert row is not None
+    return _named(id, row)
+
+
+def _named(id: int, row: Sequence[Any]) -> dict[str, Any]:
     return {**dict(zip(("trace", "message", "agent", "session"), row, strict=True)), "response": id}

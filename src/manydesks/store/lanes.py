@@ -45,6 +45,13 @@ class Row(NamedTuple):
     values: tuple[Any, ...]
 
 
+class Best(NamedTuple):
+    """A row that may be claimed, the first of its queue."""
+
+    lane: str | None
+    row: Row
+
+
 class Claim(NamedTuple):
     fence: int
     lane: str | None
@@ -135,6 +142,11 @@ class Lanes:
         if lane is not None:
             self.mark_head(tx, lane)
 
+    def best(self, tx: Transaction, queue: str) -> Best | None:
+        """What a claim of this queue would begin with; None: nothing is due."""
+        found = tx.one(self._best, (queue, 1))
+        return None if found is None else Best(found[0], Row(found[1], found[2], found[3], found[4:]))
+
     def claim(
         self,
         tx: Transaction,
@@ -147,29 +159,31 @@ class Lanes:
         together: Callable[[Row, Row], bool] = _always,
         in_lane: int | None = None,
         company: bool = False,
+        best: Best | None = None,
     ) -> Claim | None:
         """Up to `limit` consecutive due rows of the queue's best lane, or rows of no lane; None when nothing is due.
 
         `together(first, other)` says whether a row may share the claim; `in_lane` is the limit for rows of a lane. From
         the third attempt on a row is claimed by itself, and not in the `company` of others, so poison dies alone.
+        `best`: what `best` has just found.
         """
-        found = tx.one(self._best, (queue, 1))
+        found = best or self.best(tx, queue)
         if found is None:
             return None
-        lane, best = found[0], Row(found[1], found[2], found[3], found[4:])
-        if company and best.retry_count >= alone_after:
+        lane, first = found
+        if company and first.retry_count >= alone_after:
             return None
         if lane is not None and in_lane is not None:
             limit = min(limit, in_lane)
-        taken = [best]
-        if limit > 1 and best.retry_count < alone_after:
+        taken = [first]
+        if limit > 1 and first.retry_count < alone_after:
             if lane is None:
                 taken = self._with_laneless(tx, queue, limit, alone_after)
             else:
-                taken = self._with_neighbours(tx, lane, best, limit, alone_after, together)
+                taken = self._with_neighbours(tx, lane, first, limit, alone_after, together)
         fence = tx.next("fence")
         if len(taken) == 1:
-            tx.run(self._take, (fence, tx.now, best.id))
+            tx.run(self._take, (fence, tx.now, first.id))
         else:
             tx.db.executemany(self._take, [(fence, tx.now, member.id) for member in taken])
         tx.run(NEW_CLAIM, (fence, lane, worker, tx.mono + lease_ms, tx.boot, len(taken)))
