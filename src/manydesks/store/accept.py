@@ -17,7 +17,7 @@ from manydesks.domain.states import MessageState, word
 from manydesks.store.directory import directory
 from manydesks.store.lanes import Lanes
 from manydesks.store.ledger import OfficeTransaction
-from manydesks.store.places import conversation, session, set_default
+from manydesks.store.places import find_conversation, open_conversation, session, set_default
 from manydesks.store.rooms import PREFIX, post_all, room_id
 from manydesks.store.spending import paused_by_budget
 from manydesks.store.waits import WAIT_MS, Stored, Wait, begin, in_order
@@ -45,11 +45,8 @@ def accept(
     if tx.one(KNOWN_ARRIVAL, (incoming.source, incoming.key)) is not None:
         raise Duplicate(message=incoming.key)
     people = directory(tx)
-    known = tx.one(
-        "select default_agent from conversations where channel = ? and instance = ? and platform_id = ?",
-        (incoming.channel, incoming.instance, incoming.platform_id),
-    )
-    default = (known[0] if known else None) or default_agent
+    known = find_conversation(tx, incoming)
+    default = (known[1] if known else None) or default_agent
     routing = route_person(incoming.text, people, default=default, to=incoming.to)
     if routing.unaddressed is not None:
         raise BadInput(
@@ -58,7 +55,7 @@ def accept(
         )
     if not routing.targets and not routing.posts and routing.default is Default.KEEP:
         raise BadInput(" ".join(routing.notices) or "Nobody would get this; address someone with '@name text'.")
-    place, before = conversation(tx, incoming)
+    place, before = known or open_conversation(tx, incoming)
     notices = list(routing.notices)
     if isinstance(routing.default, str):
         set_default(tx, place, before, routing.default, incoming.sender)
