@@ -225,16 +225,24 @@ class Store:
         max_age_ms: Mapping[str, int] = deliver.NOTHING,
         there: Sequence[str] | None = None,
         why: Mapping[str, str] = deliver.NOTHING,
+        settled: Sequence[tuple[Parcel, Delivery]] = (),
+        limits: Limits | None = None,
     ) -> list[Parcel]:
         """The next response of each conversation of these channels; `room`: how many for one of them.
 
         What is due for a channel that is not `there` is held until it is; `why`: by channel, what is known of it.
+        `settled`: sendings that have come to their end, each as by `settle`; before the others, in the same
+        transaction.
         """
-        return await self._do(
-            lambda tx: deliver.claim_parcels(
+
+        def claim_next(tx: OfficeTransaction) -> list[Parcel]:
+            for parcel, delivery in settled:
+                deliver.settle_parcel(tx, parcel.id, parcel.fence, delivery, limits=limits)
+            return deliver.claim_parcels(
                 tx, channels, worker=self.worker, most=most, room=room, max_age_ms=max_age_ms, there=there, why=why
             )
-        )
+
+        return await self._do(claim_next)
 
     async def piece_sent(self, parcel: Parcel, receipt: str, progress: Progress) -> bool:
         """A piece is out, others follow. False: the claim was no longer ours."""
