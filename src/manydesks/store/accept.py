@@ -30,7 +30,12 @@ WORK_COLUMNS = (
 
 MESSAGES = Lanes("messages", columns=WORK_COLUMNS, scope="messages")
 
-KNOWN_ARRIVAL = "select trace from arrivals where source = ? and key = ?"
+#: of a source and a key: whether it came before, whether a message has the key for its id; and whether a budget keeps
+#: some agent from working
+FACTS = """
+select exists (select 1 from arrivals where source = ?1 and key = ?2),
+  exists (select 1 from messages where message_id = ?2), exists (select 1 from agents where paused >= 2)
+"""
 
 
 def accept(
@@ -42,11 +47,12 @@ def accept(
     `wait_ms`: how long a step of a chain, or a join, waits for what stands before it.
     """
     check(incoming, message_bytes)
-    if tx.one(KNOWN_ARRIVAL, (incoming.source, incoming.key)) is not None:
+    ((known, taken, paused),) = tx.all(FACTS, (incoming.source, incoming.key))
+    if known:
         raise Duplicate(message=incoming.key)
     people = directory(tx)
-    known = find_conversation(tx, incoming)
-    default = (known[1] if known else None) or default_agent
+    found = find_conversation(tx, incoming)
+    default = (found[1] if found else None) or default_agent
     routing = route_person(incoming.text, people, default=default, to=incoming.to)
     if routing.unaddressed is not None:
         raise BadInput(
@@ -55,7 +61,7 @@ def accept(
         )
     if not routing.targets and not routing.posts and routing.default is Default.KEEP:
         raise BadInput(" ".join(routing.notices) or "Nobody would get this; address someone with '@name text'.")
-    place, before = known or open_conversation(tx, incoming)
+    place, before = found or open_conversation(tx, incoming)
     notices = list(routing.notices)
     if isinstance(routing.default, str):
         set_default(tx, place, before, routing.default, incoming.sender)
@@ -82,8 +88,6 @@ def accept(
     files = json.dumps([file.as_json() for file in incoming.files], ensure_ascii=False) if incoming.files else None
     posts = post_all(tx, routing.posts, trace=trace, sender=incoming.sender)
     stored: list[dict[str, str]] = []
-    # a key is unique at its source only: another source's message may have taken it for its id
-    free = tx.one("select 1 from messages where message_id = ?", (incoming.key,)) is None
     address = {
         "arrival": incoming.key,
         "channel": incoming.channel,
@@ -98,7 +102,8 @@ def accept(
 
     def store(target: Target, wait: Wait | None) -> Stored:
         in_room = target.by == "room" and target.team is not None
-        if not stored and free and not in_room:
+        # a key is unique at its source only: another source's message may have taken it for its id
+        if not stored and not taken and not in_room:
             message_id = incoming.key
         else:
             message_id = tx.fresh_id(PREFIX if in_room else incoming.source, "messages", "message_id")
@@ -126,7 +131,7 @@ def accept(
         return Stored(message_id=message_id, agent=target.agent, hop=0, chain=chain)
 
     in_order(tx, routing.targets, store, wait_ms=wait_ms)
-    waits = paused_by_budget(tx)
+    waits = paused_by_budget(tx) if paused else {}
     addressed = {row["agent"] for row in stored}
     notices += [f"{agent} is paused, so this waits: {why}" for agent, why in waits.items() if agent in addressed]
     message_id = stored[0]["messageId"] if stored else incoming.key

@@ -29,11 +29,12 @@ HELD = "select id from responses where queue = ? and state = 2 and hold_reason =
 OLD_HELD = f"select id from responses where queue = ? and state = 2 and {AGE_FROM} < ? order by position limit ?"
 HELD_QUEUES = "select min(queue) from responses where state = 2 and queue > ?"
 OLD_READY = f"select id from responses where queue = ? and ready = 1 and {AGE_FROM} < ? limit ?"
-#: ?1: the steady moment. Whether a timer is due, something may be claimed, something is held
+#: ?1: the steady moment. Whether a timer is due, something is held, and the first and the last queue in which something
+#: may be claimed
 LOOK = """
 select exists (select 1 from responses where ready = 2 and not_before <= ?1),
-  exists (select 1 from responses where ready = 1),
-  exists (select 1 from responses where state = 2 and queue > '')
+  exists (select 1 from responses where state = 2 and queue > ''),
+  (select min(queue) from responses where ready = 1), (select max(queue) from responses where ready = 1)
 """
 ABOUT = "select trace, message_id, agent, session from responses where id = ?"
 #: a sending that is under way
@@ -87,30 +88,39 @@ def claim_parcels(
     `room`: how many of one channel; `max_age_ms`: what is older expires instead. What was held because one of these
     channels was not there is let go on first. `there`, `why`: as for `hold_missing`; None: nothing is held.
     """
-    ((timers, ready, held),) = tx.all(LOOK, (tx.steady,))
+    ((timers, held, first, last),) = tx.all(LOOK, (tx.steady,))
     if timers:
         RESPONSES.wake(tx)
-    elif not ready and not held:
+    elif first is None and not held:
         return []
-    if there is not None:
+    if there is not None and (timers or first != last or first not in there):
         hold_missing(tx, there, why)
     parcels: list[Parcel] = []
     for queue in channels:
         if held and release_held(tx, queue):
             continue  # some are held still, and stand before those that are not
-        left = room.get(queue, most)
-        while left > 0 and len(parcels) < most:
-            best = RESPONSES.best(tx, queue)
-            if best is None:
-                break
-            if _is_old(tx, best.row.values, max_age_ms.get(queue)):
-                _expire(tx, best.row.id, max_age_ms[queue])
+        left = min(room.get(queue, most), most - len(parcels))
+        parcels += _claim_line(tx, queue, worker=worker, most=left, max_age_ms=max_age_ms.get(queue))
+    return parcels
+
+
+def _claim_line(tx: OfficeTransaction, queue: str, *, worker: str, most: int, max_age_ms: int | None) -> list[Parcel]:
+    parcels: list[Parcel] = []
+    while len(parcels) < most:
+        found = RESPONSES.best(tx, queue, most - len(parcels))
+        expired = False
+        for best in found:
+            if max_age_ms is not None and _is_old(tx, best.row.values, max_age_ms):
+                # whoever stood behind it may be claimed now
+                expired = True
+                _expire(tx, best.row.id, max_age_ms)
                 continue
             taken = RESPONSES.claim(tx, queue, worker=worker, lease_ms=LEASE_MS, best=best)
             assert taken is not None
-            left -= 1
             row = taken.rows[0]
             parcels.append(_parcel(tx, row.id, taken.fence, row.retry_count + 1, row.values))
+        if not expired:
+            break
     return parcels
 
 
@@ -243,10 +253,10 @@ def expire(tx: OfficeTransaction, max_age_ms: Mapping[str, int], default_ms: int
     return gone
 
 
-def _is_old(tx: OfficeTransaction, values: Sequence[Any], max_age_ms: int | None) -> bool:
+def _is_old(tx: OfficeTransaction, values: Sequence[Any], max_age_ms: int) -> bool:
     """`values`: its `PARCEL_COLUMNS`."""
     renewed_at, created_at = (values[place] for place in _AGE)
-    return max_age_ms is not None and (renewed_at or created_at) < _now(tx) - max_age_ms
+    return bool((created_at if renewed_at is None else renewed_at) < _now(tx) - max_age_ms)
 
 
 def _expire(tx: OfficeTransaction, id: int, max_age_ms: int) -> None:

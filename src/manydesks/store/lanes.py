@@ -142,10 +142,10 @@ class Lanes:
         if lane is not None:
             self.mark_head(tx, lane)
 
-    def best(self, tx: Transaction, queue: str) -> Best | None:
-        """What a claim of this queue would begin with; None: nothing is due."""
-        found = tx.one(self._best, (queue, 1))
-        return None if found is None else Best(found[0], Row(found[1], found[2], found[3], found[4:]))
+    def best(self, tx: Transaction, queue: str, limit: int = 1) -> list[Best]:
+        """What the next claims of this queue would begin with; none of them changes anything for the others."""
+        rows = tx.all(self._best, (queue, limit))
+        return [Best(found[0], Row(found[1], found[2], found[3], found[4:])) for found in rows]
 
     def claim(
         self,
@@ -167,10 +167,12 @@ class Lanes:
         the third attempt on a row is claimed by itself, and not in the `company` of others, so poison dies alone.
         `best`: what `best` has just found.
         """
-        found = best or self.best(tx, queue)
-        if found is None:
-            return None
-        lane, first = found
+        if best is None:
+            found = self.best(tx, queue)
+            if not found:
+                return None
+            best = found[0]
+        lane, first = best
         if company and first.retry_count >= alone_after:
             return None
         if lane is not None and in_lane is not None:

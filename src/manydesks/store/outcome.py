@@ -115,22 +115,24 @@ def find_member(tx: OfficeTransaction, message_id: str, fence: int) -> Member | 
     return Member(row, retries, queue, lane, dict(zip(ORIGIN, message, strict=True)))
 
 
-def complete(tx: OfficeTransaction, run: Mapping[str, Any], member: Member) -> None:
-    """It was answered; its run ends with the last of its claim."""
+def complete(tx: OfficeTransaction, run: Mapping[str, Any], member: Member) -> bool:
+    """It was answered; its run ends with the last of its claim. True: it has."""
     message, over = member.ended(tx, run["fence"], MessageState.COMPLETED)
     tx.event("message_completed", **_about(message, run), attempt=member.retries + 1)
     message_ended(tx, message, well=True)
     if over:
         end_run(tx, run, "completed", primary=message)
+    return over
 
 
-def cancel(tx: OfficeTransaction, run: Mapping[str, Any], member: Member, reason: str | None) -> None:
-    """Its agent has called it off; its run ends with the last of its claim."""
+def cancel(tx: OfficeTransaction, run: Mapping[str, Any], member: Member, reason: str | None) -> bool:
+    """Its agent has called it off; its run ends with the last of its claim. True: it has."""
     message, over = member.ended(tx, run["fence"], MessageState.CANCELLED)
     tx.event("message_cancelled", **_about(message, run), reason=reason, actor=message["agent"])
     message_ended(tx, message, well=False, reason=reason or "it was cancelled")
     if over:
         end_run(tx, run, "cancelled", primary=message)
+    return over
 
 
 def fail(

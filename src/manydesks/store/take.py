@@ -77,6 +77,8 @@ def take(
     applied = False
     sent: dict[str, int] = {}
     claimed = Claimed(None, None, 0)
+    #: of a run that has ended here: no later one can have, for its claim was live
+    ended: int | None = None
     #: the fence that `claimed` was asked for; None: something may have changed since
     asked: int | None = None
     rows: list[Outbound | Ack | Step] = [*found.messages, *found.acks, *found.steps]
@@ -96,13 +98,15 @@ def take(
                      current=live, what=what, out_id=row.message if isinstance(row, Ack) else row.id)  # fmt: skip
         elif isinstance(row, Ack):
             applied, asked = True, None
-            _take_ack(tx, run, row, rules)
+            if _take_ack(tx, run, row, rules):
+                ended = row.fence
         elif _is_flood(claimed, run, sent, rules.run_messages):
             asked = None
             tx.event("output_discarded", session=session, run=run["id"], agent=run["agent"], fence=row.fence,
                      current=live, what="one message too many", out_id=row.id)  # fmt: skip
             reason = f"{FLOOD} {rules.run_messages} messages"
             died(tx, run, Failure(kind=FailureClass.PERMANENT, reason=reason), rules)
+            ended = row.fence
         else:
             applied = True
             _take_message(tx, run, row, rules, files.get(row.id, ()))
@@ -111,8 +115,10 @@ def take(
     # a token is only worth what it came with: one from a claim that is over would fork the session
     if applied and (token := found.state.get("continuation")) is not None:
         tx.run("update sessions set continuation = ? where id = ?", (token, session))
-    ended = tx.one(LAST_ENDED, (session,))
-    return ended[0] if ended else 0
+    if ended is not None:
+        return ended
+    last = tx.one(LAST_ENDED, (session,))
+    return last[0] if last else 0
 
 
 def was_flood(tx: OfficeTransaction, session: str, fence: int) -> bool:
@@ -160,18 +166,17 @@ def _take_message(tx: OfficeTransaction, run: Mapping[str, Any], row: Outbound, 
                  current=row.fence, what=what, out_id=row.id)  # fmt: skip
 
 
-def _take_ack(tx: OfficeTransaction, run: Mapping[str, Any], ack: Ack, rules: Rules) -> None:
+def _take_ack(tx: OfficeTransaction, run: Mapping[str, Any], ack: Ack, rules: Rules) -> bool:
+    """True: with it the run has ended."""
     member = find_member(tx, ack.message, ack.fence)
     if member is None:
         tx.event("output_discarded", session=run["session"], run=run["id"], agent=run["agent"], fence=ack.fence,
                  current=ack.fence, what="ack", out_id=ack.message)  # fmt: skip
-        return
+        return False
     if ack.status == "completed":
-        complete(tx, run, member)
-        return
+        return complete(tx, run, member)
     if ack.status == "cancelled":
-        cancel(tx, run, member, ack.reason)
-        return
+        return cancel(tx, run, member, ack.reason)
     failure = Failure(
         kind=FailureClass(ack.failure or "transient"),
         reason=ack.reason or "no reason given",
@@ -184,6 +189,7 @@ def _take_ack(tx: OfficeTransaction, run: Mapping[str, Any], ack: Ack, rules: Ru
     else:
         MESSAGES.end(tx, run["fence"])
     end_run(tx, run, "failed", failure.reason)
+    return True
 
 
 def _take_step(tx: OfficeTransaction, session: str, step: Step, prices: Prices) -> None:
