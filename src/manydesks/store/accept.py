@@ -38,15 +38,12 @@ select exists (select 1 from arrivals where source = ?1 and key = ?2),
 """
 
 
-def accept(
-    tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, message_bytes: int, wait_ms: int = WAIT_MS
-) -> Accepted:
-    """Store what came in. Raises BadInput (empty, too long, unknown `to`, for nobody) or Duplicate, and then
+def accept(tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, wait_ms: int = WAIT_MS) -> Accepted:
+    """Store what came in and has passed `check`. Raises BadInput (unknown `to`, for nobody) or Duplicate, and then
     changes nothing.
 
     `wait_ms`: how long a step of a chain, or a join, waits for what stands before it.
     """
-    check(incoming, message_bytes)
     ((known, taken, paused),) = tx.all(FACTS, (incoming.source, incoming.key))
     if known:
         raise Duplicate(message=incoming.key)
@@ -146,6 +143,7 @@ def _besides(incoming: Incoming, said: dict[str, Any]) -> str | None:
 
 
 def check(incoming: Incoming, message_bytes: int) -> None:
+    """Raises BadInput for what is never stored, whatever else there is: empty, too long, not text."""
     if not is_public_id(incoming.key):
         raise BadInput("A message id is 1 to 128 letters, digits, '.', ':', '_' or '-'.")
     check_text(incoming.text, message_bytes)

@@ -147,8 +147,8 @@ def _parcel(tx: OfficeTransaction, id: int, fence: int, attempt: int, values: tu
         files=tuple(Attachment.of(file) for file in files),
         metadata=metadata,
         target=_target(tx, metadata.get("target", {})),
-        receipts=tuple(json.loads(value["receipts"] or "[]")),
-        progress=Progress(**json.loads(value["progress"] or "{}")),
+        receipts=tuple(json.loads(value["receipts"])) if value["receipts"] else (),
+        progress=Progress(**json.loads(value["progress"])) if value["progress"] else Progress(),
     )
 
 
@@ -272,7 +272,7 @@ def _now(tx: OfficeTransaction) -> int:
 
 
 def _with(receipts: str | None, one: str) -> str:
-    return json.dumps([*json.loads(receipts or "[]"), one], ensure_ascii=False)
+    return json.dumps([*(json.loads(receipts) if receipts else ()), one], ensure_ascii=False)
 
 
 def _about(tx: OfficeTransaction, id: int) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from manydesks.store import (
     teams,
     waits,
 )
-from manydesks.store.accept import accept, check_text
+from manydesks.store.accept import accept, check, check_text
 from manydesks.store.boot import boot_id
 from manydesks.store.claim import LEASE_MS, claim, claim_more
 from manydesks.store.database import empty_log, named_errors, open_writer
@@ -102,9 +102,8 @@ class Store:
 
         `wait_ms`: how long a step of a chain, or a join, waits for what stands before it.
         """
-        return await self._do(
-            lambda tx: accept(tx, incoming, default_agent=default_agent, message_bytes=message_bytes, wait_ms=wait_ms)
-        )
+        check(incoming, message_bytes)
+        return await self._do(lambda tx: accept(tx, incoming, default_agent=default_agent, wait_ms=wait_ms))
 
     # T2
 
