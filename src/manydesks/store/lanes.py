@@ -167,12 +167,13 @@ class Lanes:
         the third attempt on a row is claimed by itself, and not in the `company` of others, so poison dies alone.
         `best`: what `best` has just found.
         """
-        if best is None:
-            found = self.best(tx, queue)
-            if not found:
+        if best is not None:
+            lane, first = best
+        else:
+            found = tx.one(self._best, (queue, 1))
+            if found is None:
                 return None
-            best = found[0]
-        lane, first = best
+            lane, first = found[0], Row(found[1], found[2], found[3], found[4:])
         if company and first.retry_count >= alone_after:
             return None
         if lane is not None and in_lane is not None:
@@ -224,7 +225,11 @@ class Lanes:
         found = tx.one(self._claimed, (row, fence))
         if found is None or (of is not None and found[0] != of):
             return False
-        self.close(tx, row, fence, state, queue=found[0], lane=found[1])
+        queue, lane = found
+        # as `close` does it: this is the hot way of every queue
+        tx.run(self._leave, (state, tx.now, row))
+        tx.count(self.scope, queue, CLAIMED, state)
+        self.end_if_last(tx, fence, lane)
         return True
 
     def close(self, tx: Transaction, row: int, fence: int, state: int, *, queue: str, lane: str | None) -> bool:
