@@ -16,6 +16,7 @@ from manydesks.channels.base import ChannelDown, DeliveryFailed, Descriptor, Lin
 from manydesks.channels.registry import Channels
 from manydesks.domain.attachment import Attachment
 from manydesks.domain.envelope import Accepted, Incoming, Parcel
+from manydesks.domain.errors import StoreFull
 from manydesks.domain.failure import Failure, FailureClass, RetryPolicy
 from manydesks.domain.loopguard import Limits
 from manydesks.domain.mail import Ack, Collected, Outbound
@@ -24,6 +25,8 @@ from manydesks.office.deliver import Deliverer
 from manydesks.office.switchboard import Switchboard
 from manydesks.settings.home import Home
 from manydesks.settings.model import DeliverySettings, RetrySettings, Settings
+from manydesks.store import deliver as store_deliver
+from manydesks.store.deliver import Delivery
 from manydesks.store.outcome import Rules
 from manydesks.store.store import Store
 from manydesks.testing.clock import ManualClock
@@ -223,6 +226,69 @@ async def test_one_conversation_is_served_in_order_one_at_a_time(bench: Bench) -
     await bench.deliver(rounds=6)
     assert [re.findall(r"number (\d)", p.text) for p in bench.postman.asked] == [["1"], ["2"], ["3"], ["4"]]
     assert [state for state, _, _ in await bench.states()] == ["acked"] * 4
+
+
+async def pumped(bench: Bench, deliverer: Deliverer, settled: int) -> int:
+    """As the host does: look whenever there is news, until so many are settled; how many looks that took."""
+    looks = 0
+    async with asyncio.timeout(10):
+        while True:
+            bench.news.clear()
+            await deliverer.pump()
+            looks += 1
+            if [state for state, _, _ in await bench.states()].count("acked") == settled:
+                return looks
+            await bench.news.wait()
+
+
+async def test_what_became_of_one_is_stored_with_the_claim_of_the_next(bench: Bench) -> None:
+    deliverer = await bench.open()
+    for _ in range(3):
+        await bench.write()
+    # each look settles one and begins the next; the last only settles
+    assert await pumped(bench, deliverer, 3) == 4
+    assert [p.text for p in bench.postman.arrived] == ["number 1", "number 2", "number 3"]
+
+
+async def test_a_full_disk_delays_what_became_of_a_sending(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    deliverer = await bench.open()
+    await bench.write()
+    await deliverer.pump()
+    await bench.until(lambda: bool(deliverer._verdicts))
+
+    async def full(*args: Any, **terms: Any) -> list[Parcel]:
+        raise StoreFull(path="office.db")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.store, "claim_parcels", full)
+        for _ in range(2):
+            with pytest.raises(StoreFull):
+                await deliverer.pump()
+    assert [state for state, _, _ in await bench.states()] == ["sending"]
+    await deliverer.pump()
+    assert [state for state, _, _ in await bench.states()] == ["acked"]
+    assert len(bench.postman.asked) == 1
+
+
+async def test_one_that_cannot_be_stored_costs_the_others_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deliverer = await bench.open()
+    await bench.write(place="home")
+    await bench.write(place="work")
+    await deliverer.pump()
+    await bench.until(lambda: len(deliverer._verdicts) == 2)
+    settle = store_deliver.settle_parcel
+
+    def refuses(tx: Any, id: int, fence: int, delivery: Delivery, **more: Any) -> bool:
+        if id == 1 and delivery.receipt is not None:
+            raise TypeError("no such thing")
+        return settle(tx, id, fence, delivery, **more)
+
+    monkeypatch.setattr(store_deliver, "settle_parcel", refuses)
+    await deliverer.pump()
+    await deliverer.drain(10)
+    assert [state for state, _, _ in await bench.states()] == ["unsure", "acked"]
 
 
 async def test_conversations_are_served_side_by_side(bench: Bench) -> None:

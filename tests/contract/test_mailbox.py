@@ -407,6 +407,17 @@ def test_controls_come_in_order_after_a_number(pair: Pair) -> None:
     assert [word.verb for word in pair.desk.controls(1)] == ["stop"]
 
 
+def test_one_look_finds_words_and_work(pair: Pair) -> None:
+    assert pair.desk.look(0) == ([], [])
+    pair.host.control("reload", {})
+    pair.host.put([message(1), message(2)])
+    pair.desk.write(acks=[ack(1)])
+    assert pair.desk.look(0) == (pair.desk.controls(0), pair.desk.waiting())
+    words, rows = pair.desk.look(0)
+    assert ([word.verb for word in words], [row.id for row in rows]) == (["reload"], ["api_00000002"])
+    assert pair.desk.look(1)[0] == []
+
+
 def test_a_number_leads_to_its_message(pair: Pair) -> None:
     pair.host.put([message(1), message(2)])
     (written,) = pair.desk.write(messages=[answer(1)]).messages

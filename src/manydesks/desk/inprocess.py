@@ -111,6 +111,7 @@ class InProcessDesk:
                 on_progress=lambda text: self._bells.progress(session, text),
                 idle_seconds=self._idle_seconds,
                 poll_seconds=POLL_SECONDS,
+                sure_of_nudges=True,
                 continuation=self.continuation,
                 means=Means(workspace=seat.workspace, outbox=seat.folder / "out" / "outbox"),
             )

@@ -58,6 +58,9 @@ class DeskSide(Protocol):
         A fence ends with its first failed ack: its other messages are the host's again and are not returned.
         """
 
+    def look(self, after: int) -> tuple[list[Control], list[Inbound]]:
+        """`controls` and then `waiting`, as if each was called."""
+
     def write(
         self,
         *,

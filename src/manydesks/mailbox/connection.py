@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
+from urllib.parse import quote_from_bytes
 
 #: how long either side waits for the other's lock
 LOCK_SECONDS = 2.0
@@ -33,9 +35,9 @@ def connected(
     path: Path, mode: Literal["ro", "rw", "rwc"], *, timeout: float = LOCK_SECONDS
 ) -> Iterator[sqlite3.Connection]:
     """A connection without implicit transactions, closed at the end."""
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=timeout, isolation_level=None, cached_statements=16
-    )
+    # as `Path.as_uri` makes it, in a quarter of the time: this is done some ten times for every message
+    uri = f"file://{quote_from_bytes(os.fsencode(path if path.is_absolute() else path.absolute()))}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, cached_statements=16)
     try:
         yield connection
     finally:

@@ -40,6 +40,8 @@ _WAITING = """
   SELECT seq, id, run, fence, kind, at, not_before, tries, "trigger", reply_to, content
   FROM messages_in WHERE status = 'pending' AND (not_before IS NULL OR not_before <= ?) ORDER BY seq"""
 
+_CONTROLS = "SELECT seq, verb, data FROM control WHERE seq > ? ORDER BY seq"
+
 _MESSAGE = """
   INSERT INTO messages_out (seq, id, run, fence, in_reply_to, at, deliver_after, kind, destination, content)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
@@ -92,7 +94,15 @@ class DeskMailbox:
                     raise self._failure(self._outbound, again) from again
 
     def waiting(self) -> list[Inbound]:
-        rows = self._read(_WAITING, (self._clock.now(),))
+        (rows,) = self._read((_WAITING, (self._clock.now(),)))
+        return self._not_acked(rows)
+
+    def look(self, after: int) -> tuple[list[Control], list[Inbound]]:
+        # in one connection: to open the file takes longer than to read either
+        words, rows = self._read((_CONTROLS, (after,)), (_WAITING, (self._clock.now(),)))
+        return _heard(words), self._not_acked(rows)
+
+    def _not_acked(self, rows: list[tuple[Any, ...]]) -> list[Inbound]:
         with self._lock:
             self._learn({row[3] for row in rows})
             return [_inbound(row) for row in rows if not self._ended[row[3]] and row[1] not in self._acked[row[3]]]
@@ -158,14 +168,14 @@ class DeskMailbox:
         return Written(messages=message_seqs, acks=ack_seqs, steps=step_seqs)
 
     def controls(self, after: int) -> list[Control]:
-        rows = self._read("SELECT seq, verb, data FROM control WHERE seq > ? ORDER BY seq", (after,))
-        return [Control(seq=seq, verb=verb, data=json.loads(data)) for seq, verb, data in rows]
+        (words,) = self._read((_CONTROLS, (after,)))
+        return _heard(words)
 
     def find(self, seq: int) -> str | None:
         if not 0 < seq <= validation.MAX_INTEGER:
             return None
         if seq % 2 == 0:
-            rows = self._read("SELECT id FROM messages_in WHERE seq = ?", (seq,))
+            (rows,) = self._read(("SELECT id FROM messages_in WHERE seq = ?", (seq,)))
         else:
             try:
                 with self._lock, connected(self._outbound, "rw") as connection:
@@ -175,7 +185,7 @@ class DeskMailbox:
         return rows[0][0] if rows else None
 
     def delivery(self, out_id: str) -> Delivery | None:
-        rows = self._read("SELECT out_id, receipt, status, at FROM delivered WHERE out_id = ?", (out_id,))
+        (rows,) = self._read(("SELECT out_id, receipt, status, at FROM delivered WHERE out_id = ?", (out_id,)))
         for found, receipt, status, at in rows:
             return Delivery(out_id=found, receipt=receipt, status=status, at=at)
         return None
@@ -187,14 +197,15 @@ class DeskMailbox:
         except FileNotFoundError:
             self._heartbeat.touch(mode=0o600)
 
-    def _read(self, query: str, values: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    def _read(self, *queries: tuple[str, tuple[Any, ...]]) -> list[list[tuple[Any, ...]]]:
+        """The rows of each query to inbound.db."""
         try:
             with connected(self._inbound, "ro") as connection:
-                return connection.execute(query, values).fetchall()
+                return [connection.execute(query, values).fetchall() for query, values in queries]
         except sqlite3.Error as error:
             # no file yet, or a host that died in a write: it repairs its own file when it writes next
             if primary(error) == SQLITE_CANTOPEN or detailed(error) == SQLITE_READONLY_ROLLBACK:
-                return []
+                return [[] for _ in queries]
             raise self._failure(self._inbound, error) from error
 
     def _learn(self, fences: set[int]) -> None:
@@ -285,6 +296,10 @@ def _damaged(reason: str) -> sqlite3.DatabaseError:
     error = sqlite3.DatabaseError(reason)
     error.sqlite_errorcode = SQLITE_CORRUPT
     return error
+
+
+def _heard(words: list[tuple[Any, ...]]) -> list[Control]:
+    return [Control(seq=seq, verb=verb, data=json.loads(data)) for seq, verb, data in words]
 
 
 def _inbound(row: tuple[Any, ...]) -> Inbound:

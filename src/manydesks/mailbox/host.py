@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,6 +29,8 @@ from manydesks.mailbox.schema import INBOUND, INBOUND_SCHEMA, UPGRADES_IN
 CAP_BYTES = 256 << 20
 #: acks that were read but not yet noted in inbound.db; more than these and the desk filters the rest itself
 MAX_SETTLED = 10_000
+#: of a session
+FOLDERS = ("in", "out", "state", "host", "in/inbox", "out/outbox")
 
 # A row of a newer fence replaces an older one and is pending again; it keeps its number.
 _PUT = """
@@ -77,23 +80,12 @@ class HostMailbox:
         self._out = folder / "out"
         # only the host may look into it: it is beside the folders that are mounted
         self._private = folder / "host"
+        self._folders = tuple(str(folder / name) for name in FOLDERS)
         self._lock = threading.Lock()
         self._settled: list[tuple[str, int]] = []
 
     def prepare(self) -> None:
-        # `parents=True` would make the folders on the way as the umask says
-        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        for name in ("in", "out", "state", "host", "in/inbox", "out/outbox"):
-            path = self.folder / name
-            if name == "out/outbox" and not _is_folder(path):
-                # the only one of them that a desk in a sandbox can replace: by that it shall not stop its own session
-                aside.move([path], self._private)
-            try:
-                path.mkdir(mode=0o700)
-            except FileExistsError:
-                if not _is_folder(path):
-                    raise MailboxRefused(path=path, reason="it is not a folder") from None
+        self._make_folders()
         with self._lock:
             try:
                 self._make()
@@ -108,6 +100,34 @@ class HostMailbox:
                     self._make(last_seq=self._clock.now() // 2_000 * 2)
                 except sqlite3.DatabaseError as again:
                     raise self._failure(again) from again
+
+    def hand_over(self, rows: Sequence[Inbound]) -> None:
+        """`prepare` and `put`, for a mailbox that was prepared before: it is looked at closely only if that fails."""
+        self._make_folders()
+        try:
+            self.put(rows)
+        except MailboxTimeout:
+            raise
+        except MailboxError:
+            self.prepare()
+            self.put(rows)
+
+    def _make_folders(self) -> None:
+        if all(map(_is_plain_folder, self._folders)):
+            return
+        # `parents=True` would make the folders on the way as the umask says
+        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        for name in FOLDERS:
+            path = self.folder / name
+            if name == "out/outbox" and not _is_folder(path):
+                # the only one of them that a desk in a sandbox can replace: by that it shall not stop its own session
+                aside.move([path], self._private)
+            try:
+                path.mkdir(mode=0o700)
+            except FileExistsError:
+                if not _is_folder(path):
+                    raise MailboxRefused(path=path, reason="it is not a folder") from None
 
     def put(self, rows: Sequence[Inbound]) -> None:
         now = self._clock.now()
@@ -225,6 +245,14 @@ class HostMailbox:
 
 def _is_folder(path: Path) -> bool:
     return path.is_dir() and not path.is_symlink()
+
+
+def _is_plain_folder(path: str) -> bool:
+    """As `_is_folder`, in one call to the kernel: it is asked for every run."""
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _tune(connection: sqlite3.Connection) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -52,6 +52,8 @@ class Deliverer:
         self.take_settings(settings)
         self._rng = random.Random()
         self._sendings: dict[asyncio.Task[None], str] = {}
+        #: what became of sendings, and who waits for it to be stored
+        self._verdicts: list[tuple[Parcel, Delivery, asyncio.Future[bool]]] = []
         self._looked: int | None = None
         self._stopping = False
 
@@ -69,14 +71,7 @@ class Deliverer:
         await self._expire(fetched)
         while True:
             room = self._room([line for line in board.up if line not in fetched])
-            parcels = await self._store.claim_parcels(
-                list(room),
-                most=sum(room.values()),
-                room=room,
-                max_age_ms=board.max_ages(),
-                there=there,
-                why=dict(board.why),
-            )
+            parcels = await self._claim(room, there)
             for parcel in parcels:
                 self._begin(parcel)
             if not parcels or len(parcels) < sum(room.values()):
@@ -86,6 +81,9 @@ class Deliverer:
     async def drain(self, seconds: float) -> None:
         """Wait for the sendings that are under way; what is cut off is for the next start to settle."""
         self._stopping = True
+        # nobody pumps any more: each sees to its own
+        self._tell(self._verdicts, stored=False)
+        self._verdicts = []
         if self._sendings:
             await asyncio.wait(set(self._sendings), timeout=seconds)
 
@@ -131,7 +129,48 @@ class Deliverer:
             log.error("A delivery could not be settled", exc_info=error, extra={"action": "delivery_unsettled"})
             await self._settle(parcel, Delivery(unsure=True, reason=UNSETTLED))
 
+    async def _claim(self, room: Mapping[str, int], there: Sequence[str]) -> list[Parcel]:
+        """Store what became of sendings since the last time, and claim what can go out now: one commit for both."""
+        verdicts, self._verdicts = self._verdicts, []
+        stored = False
+        try:
+            parcels = await self._store.claim_parcels(
+                list(room),
+                most=sum(room.values()),
+                room=room,
+                max_age_ms=self._board.max_ages(),
+                there=there,
+                why=dict(self._board.why),
+                settled=[(parcel, verdict) for parcel, verdict, _ in verdicts],
+                limits=self._limits,
+            )
+            stored = True
+        except StoreError:
+            # a full disk, say: all of them come again with the next look
+            verdicts, self._verdicts = [], verdicts + self._verdicts
+            raise
+        except Exception:
+            # one of them cannot be stored, which costs the others nothing: each sees to its own
+            if not verdicts:
+                raise
+            return []
+        finally:
+            self._tell(verdicts, stored=stored)
+        return parcels
+
+    def _tell(self, verdicts: list[tuple[Parcel, Delivery, asyncio.Future[bool]]], *, stored: bool) -> None:
+        for _, _, told in verdicts:
+            if not told.done():
+                told.set_result(stored)
+
     async def _settle(self, parcel: Parcel, verdict: Delivery) -> None:
+        """Until it is stored: with the next look for what can go out, which is then and there."""
+        if not self._stopping:
+            told: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            self._verdicts.append((parcel, verdict, told))
+            self._board.changed()
+            if await told:
+                return
         settle = partial(self._store.settle, parcel, verdict, limits=self._limits)
         await until_stored(settle, give_up=lambda: self._stopping)
 

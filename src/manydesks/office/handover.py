@@ -34,8 +34,8 @@ class Handover:
 
         def hand_over() -> None:
             place.beat = mailbox.last_heartbeat()
-            mailbox.prepare()
             if not place.cleared:
+                mailbox.prepare()
                 # an earlier host may have died after it released a claim and before it cleared the inbox
                 mailbox.withdraw(claimed.fence - 1)
             self._put(place, claimed.run, claimed.fence, claimed.messages)
@@ -92,9 +92,12 @@ class Handover:
 
     def _put(self, place: Place, run: str, fence: int, works: Sequence[Work]) -> None:
         """Messages go into the inbox after the files that they name. Blocks."""
+        mailbox = place.desk.mailbox
+        if any(work.files for work in works):
+            mailbox.prepare()  # for the folder that they go to
         for work in works:
             fill(place.seat.folder, work.message_id, work.files, self._floor.home.path)
-        place.desk.mailbox.put([inbound(run, fence, work) for work in works])
+        mailbox.hand_over([inbound(run, fence, work) for work in works])
 
     async def tell(self) -> None:
         """Answers go to the tools that wait for them, past every lane."""

@@ -126,6 +126,10 @@ class Switchboard:
         """By line, in milliseconds."""
         return {line: account.max_age_ms(self.settings) for line, account in self._accounts.items()}
 
+    def changed(self) -> None:
+        """Something has changed for those who deliver: they look again soon."""
+        self._changed()
+
     async def start(self) -> None:
         """Begin with every channel. Those that are there without settings are up when this returns."""
         for account in self._accounts.values():

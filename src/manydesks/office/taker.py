@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from manydesks.domain.attachment import Taken
 from manydesks.domain.errors import MailboxRefused
 from manydesks.domain.insight import ACTION
 from manydesks.domain.mail import Collected
@@ -74,12 +75,10 @@ class Taker:
                 ((self._epoch, self._after),) = known.items()
             ended = 0
             while True:
-                found = await self._threads.run(self._mailbox.collect, self._epoch, self._after)
+                found, files = await self._threads.run(self._collect)
                 if found is None:
                     return ended
                 if (found.epoch, found.last_seq) != (self._epoch, self._after):
-                    # files first: a row never names one that is not there
-                    files = await self._threads.run(receive, self._mailbox.folder, found, self._files)
                     hooked = found
                     if self._hooks is not None:
                         hooked = await self._hooks.outgoing(self._session, self._mailbox.agent, found)
@@ -95,6 +94,14 @@ class Taker:
                         seen(found)
                 if not found.more:
                     return ended
+
+    def _collect(self) -> tuple[Collected | None, dict[str, Taken]]:
+        """The next page, and what was taken of the files that it names: files first, so that a row never names one that
+        is not there. Blocks."""
+        found = self._mailbox.collect(self._epoch, self._after)
+        if found is None or (found.epoch, found.last_seq) == (self._epoch, self._after):
+            return found, {}
+        return found, receive(self._mailbox.folder, found, self._files)
 
     def _note_questions(self, found: Collected) -> None:
         for row in found.messages:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Literal, Protocol, cast
 
 from manydesks.domain.attachment import MAX_FILES
@@ -84,7 +85,9 @@ class Runner:
         means: Means | None = None,
         tool_server: Serving | None = None,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        sure_of_nudges: bool = False,
     ) -> None:
+        """`sure_of_nudges`: whoever puts something into the mailbox nudges, and no nudge is ever lost."""
         self._mailbox = mailbox
         self._provider = provider
         self._agent = agent
@@ -102,6 +105,7 @@ class Runner:
         self._means = replace(means or Means(), find=self._find, answer=self._answers.wait)
         self._tool_server = tool_server
         self._heartbeat_seconds = heartbeat_seconds
+        self._sure_of_nudges = sure_of_nudges
         self._control = 0
         self._stop = False
         self._turn: asyncio.Task[None] | None = None
@@ -119,9 +123,11 @@ class Runner:
             if self._stop:
                 return "stopped"
             if rows:
-                await self._watched(_first_group(rows))
+                batch = _first_group(rows)
+                is_all = await self._watched(batch) and len(batch) == len(rows)
                 last_work = self._clock.monotonic()
-                continue
+                if not (is_all and self._sure_of_nudges):
+                    continue
             rest_ms = self._idle_ms - (self._clock.monotonic() - last_work)
             if self._nudge.is_set():
                 continue
@@ -132,7 +138,14 @@ class Runner:
                 await asyncio.wait_for(self._nudge.wait(), min(self._poll_seconds, rest_ms / 1000))
 
     def _look(self) -> tuple[list[Control], list[Inbound]]:
-        return self._mailbox.controls(self._control), self._mailbox.waiting()
+        """What there is; if there is work, the host is shown that somebody has begun with it.
+
+        Whatever the host says after this look is heard: it nudges, and the turn has an ear for that.
+        """
+        words, rows = self._mailbox.look(self._control)
+        if rows:
+            self._mailbox.heartbeat()
+        return words, rows
 
     def _hear(self, words: list[Control]) -> bool:
         """Take the host's words to heart; True when the turn has to end now."""
@@ -149,34 +162,36 @@ class Runner:
     async def _find(self, number: int) -> str | None:
         return await asyncio.to_thread(self._mailbox.find, number)
 
-    async def _watched(self, batch: tuple[Inbound, ...]) -> None:
-        """One turn, with a heartbeat beside it and an ear for the host."""
+    async def _watched(self, batch: tuple[Inbound, ...]) -> bool:
+        """One turn, with a heartbeat beside it and an ear for the host. False: a look may find something, also if
+        nobody nudges from now on."""
         run = batch[0].run
         runs.info("run %s begins: %s", run, ", ".join(message.id for message in batch))
         try:
-            await self._turned(batch)
+            return await self._turned(batch)
         finally:
             runs.info("run %s ends", run)
 
-    async def _turned(self, batch: tuple[Inbound, ...]) -> None:
+    async def _turned(self, batch: tuple[Inbound, ...]) -> bool:
         open_messages = {message.id: message for message in batch}
         toolbox = self._toolbox(batch)
         turn = asyncio.create_task(self._work(batch, open_messages, toolbox))
         pushing = Pushing(self._provider, batch, open_messages, toolbox)
         ear: asyncio.Task[object] | None = None
+        nudged = False
         try:
             while True:
-                await asyncio.to_thread(self._mailbox.heartbeat)
                 ear = ear or asyncio.ensure_future(self._nudge.wait())
                 await asyncio.wait({turn, ear}, timeout=self._heartbeat_seconds, return_when=asyncio.FIRST_COMPLETED)
                 if turn.done():
                     break
+                await asyncio.to_thread(self._mailbox.heartbeat)
                 if ear.done():
                     # cleared before the look; messages that nobody took are looked for after the turn in any case
                     self._nudge.clear()
-                    ear = None
+                    ear, nudged = None, True
                 if self._hear(await asyncio.to_thread(self._mailbox.controls, self._control)):
-                    return
+                    return False
                 if pushing.possible:
                     pushing.offer(await asyncio.to_thread(self._mailbox.waiting))
         finally:
@@ -189,6 +204,7 @@ class Runner:
                     await turn
                 await self._book(batch[0].run)
         await turn
+        return not nudged and not open_messages
 
     async def _book(self, run: str) -> None:
         """What a turn that was ended early had spent."""
@@ -314,9 +330,8 @@ class Runner:
         steps: Sequence[StepRow],
         state: Mapping[str, str | None] | None,
     ) -> Written:
-        write = asyncio.create_task(
-            asyncio.to_thread(self._mailbox.write, messages=messages, acks=acks, steps=steps, state=state)
-        )
+        call = partial(self._mailbox.write, messages=messages, acks=acks, steps=steps, state=state)
+        write = asyncio.get_running_loop().run_in_executor(None, call)
         try:
             # A thread cannot be cancelled: a runner that has ended must not write any more, so it waits for its write.
             await asyncio.wait({write})

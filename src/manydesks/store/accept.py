@@ -17,7 +17,7 @@ from manydesks.domain.states import MessageState, word
 from manydesks.store.directory import directory
 from manydesks.store.lanes import Lanes
 from manydesks.store.ledger import OfficeTransaction
-from manydesks.store.places import conversation, session, set_default
+from manydesks.store.places import find_conversation, open_conversation, session, set_default
 from manydesks.store.rooms import PREFIX, post_all, room_id
 from manydesks.store.spending import paused_by_budget
 from manydesks.store.waits import WAIT_MS, Stored, Wait, begin, in_order
@@ -30,26 +30,26 @@ WORK_COLUMNS = (
 
 MESSAGES = Lanes("messages", columns=WORK_COLUMNS, scope="messages")
 
-KNOWN_ARRIVAL = "select trace from arrivals where source = ? and key = ?"
+#: of a source and a key: whether it came before, whether a message has the key for its id; and whether a budget keeps
+#: some agent from working
+FACTS = """
+select exists (select 1 from arrivals where source = ?1 and key = ?2),
+  exists (select 1 from messages where message_id = ?2), exists (select 1 from agents where paused >= 2)
+"""
 
 
-def accept(
-    tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, message_bytes: int, wait_ms: int = WAIT_MS
-) -> Accepted:
-    """Store what came in. Raises BadInput (empty, too long, unknown `to`, for nobody) or Duplicate, and then
+def accept(tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, wait_ms: int = WAIT_MS) -> Accepted:
+    """Store what came in and has passed `check`. Raises BadInput (unknown `to`, for nobody) or Duplicate, and then
     changes nothing.
 
     `wait_ms`: how long a step of a chain, or a join, waits for what stands before it.
     """
-    check(incoming, message_bytes)
-    if tx.one(KNOWN_ARRIVAL, (incoming.source, incoming.key)) is not None:
+    ((known, taken, paused),) = tx.all(FACTS, (incoming.source, incoming.key))
+    if known:
         raise Duplicate(message=incoming.key)
     people = directory(tx)
-    known = tx.one(
-        "select default_agent from conversations where channel = ? and instance = ? and platform_id = ?",
-        (incoming.channel, incoming.instance, incoming.platform_id),
-    )
-    default = (known[0] if known else None) or default_agent
+    found = find_conversation(tx, incoming)
+    default = (found[1] if found else None) or default_agent
     routing = route_person(incoming.text, people, default=default, to=incoming.to)
     if routing.unaddressed is not None:
         raise BadInput(
@@ -58,7 +58,7 @@ def accept(
         )
     if not routing.targets and not routing.posts and routing.default is Default.KEEP:
         raise BadInput(" ".join(routing.notices) or "Nobody would get this; address someone with '@name text'.")
-    place, before = conversation(tx, incoming)
+    place, before = found or open_conversation(tx, incoming)
     notices = list(routing.notices)
     if isinstance(routing.default, str):
         set_default(tx, place, before, routing.default, incoming.sender)
@@ -85,8 +85,6 @@ def accept(
     files = json.dumps([file.as_json() for file in incoming.files], ensure_ascii=False) if incoming.files else None
     posts = post_all(tx, routing.posts, trace=trace, sender=incoming.sender)
     stored: list[dict[str, str]] = []
-    # a key is unique at its source only: another source's message may have taken it for its id
-    free = tx.one("select 1 from messages where message_id = ?", (incoming.key,)) is None
     address = {
         "arrival": incoming.key,
         "channel": incoming.channel,
@@ -101,7 +99,8 @@ def accept(
 
     def store(target: Target, wait: Wait | None) -> Stored:
         in_room = target.by == "room" and target.team is not None
-        if not stored and free and not in_room:
+        # a key is unique at its source only: another source's message may have taken it for its id
+        if not stored and not taken and not in_room:
             message_id = incoming.key
         else:
             message_id = tx.fresh_id(PREFIX if in_room else incoming.source, "messages", "message_id")
@@ -129,7 +128,7 @@ def accept(
         return Stored(message_id=message_id, agent=target.agent, hop=0, chain=chain)
 
     in_order(tx, routing.targets, store, wait_ms=wait_ms)
-    waits = paused_by_budget(tx)
+    waits = paused_by_budget(tx) if paused else {}
     addressed = {row["agent"] for row in stored}
     notices += [f"{agent} is paused, so this waits: {why}" for agent, why in waits.items() if agent in addressed]
     message_id = stored[0]["messageId"] if stored else incoming.key
@@ -144,6 +143,7 @@ def _besides(incoming: Incoming, said: dict[str, Any]) -> str | None:
 
 
 def check(incoming: Incoming, message_bytes: int) -> None:
+    """Raises BadInput for what is never stored, whatever else there is: empty, too long, not text."""
     if not is_public_id(incoming.key):
         raise BadInput("A message id is 1 to 128 letters, digits, '.', ':', '_' or '-'.")
     check_text(incoming.text, message_bytes)

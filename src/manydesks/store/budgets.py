@@ -9,7 +9,7 @@ waits for that is neither paused nor held, and looked at again when one of them 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,13 @@ update runs set metered_usd = case when ?1 is null then metered_usd else min(coa
 where id = (select r.id from runs r join claims c on c.lane = r.session and c.fence = r.fence
   where r.session = ?3 and r.ended_at is null)
 """
+#: when the next pause of a budget may be over
+NEXT = "select min(pause_until) from agents where paused >= 2"
+#: what `settle` needs to know of a run
+SETTLED = (
+    "agent", "day", "trace", "reserved_usd", "reserved_tokens", "reserved_runs", "cost_usd", "metered_usd",
+    "input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "metered_tokens",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +86,11 @@ class Admission:
     books: tuple[Book, ...] = ()
 
 
-def admit(tx: OfficeTransaction, agent: str, budget: Budget) -> Admission | None:
+def admit(tx: OfficeTransaction, agent: str, budget: Budget, *, own: Mapping[str, Any] | None) -> Admission | None:
     """Whether the agent's next run may begin; None: not now. It is paused then, or its message held, if no end of
-    another run would help."""
+    another run would help. `own`: the budget on the agent's card."""
     day = day_of(tx.now, budget.time_zone)
-    of_agent = budget.of_agent(_own(tx, agent))
+    of_agent = budget.of_agent(own)
     if not (of_agent.any or budget.office.any or budget.trace.any):
         return Admission(day=day)
     wanted = expected(last_runs(tx, agent), budget.first)
@@ -115,19 +122,17 @@ def reserve(tx: OfficeTransaction, admission: Admission, about: dict[str, Any]) 
                  runs=kept.runs)  # fmt: skip
 
 
-def settle(tx: OfficeTransaction, run: str, about: dict[str, Any]) -> None:
-    """The run has ended, however it did: what it used takes the place of what it had reserved."""
-    found = tx.one(
-        "select agent, day, trace, reserved_usd, reserved_tokens, reserved_runs, cost_usd, metered_usd, input_tokens, "
-        "output_tokens, cache_read_tokens, cache_write_tokens, metered_tokens from runs where id = ?",
-        (run,),
-    )
-    if found is None or found[1] is None:
+def settle(tx: OfficeTransaction, ended: Sequence[Any], about: dict[str, Any]) -> None:
+    """The run has ended, however it did: what it used takes the place of what it had reserved.
+
+    `ended`: the columns `SETTLED` of its row.
+    """
+    agent, day, trace, *reserved = ended[:6]
+    if day is None:
         return  # it began before there were budgets
-    agent, day, trace, *reserved = found[:6]
-    usd, tokens = used(found[6:])
-    for scope, subject, when in (("agent", agent, day), ("office", "", day), ("trace", trace or about["trace"], "")):
-        tx.run(SETTLE, (scope, subject, when, usd or 0, tokens or 0, *reserved))
+    usd, tokens = used(ended[6:])
+    scopes = (("agent", agent, day), ("office", "", day), ("trace", trace or about["trace"], ""))
+    tx.many(SETTLE, [(*scope, usd or 0, tokens or 0, *reserved) for scope in scopes])
     if reserved[2]:
         tx.event("budget_settled", **about, day=day, usd=_dollars(usd), tokens=tokens, runs=1)
 
@@ -146,12 +151,6 @@ def lift(tx: OfficeTransaction, budget: Budget) -> None:
                 may_begin(tx, agent)
             for book in books:
                 withdraw_questions(tx, about_of(book), "there is room again")
-
-
-def next_look(tx: OfficeTransaction) -> int | None:
-    """In how many milliseconds the next pause of a budget may be over."""
-    row = tx.one("select min(pause_until) from agents where paused >= 2")
-    return row[0] - tx.now if row and row[0] is not None else None
 
 
 def may_spend(tx: OfficeTransaction, session: str, budget: Budget) -> str | None:

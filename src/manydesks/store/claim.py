@@ -56,7 +56,6 @@ def claim(
     budget: Budget = NO_BUDGET,
 ) -> list[Claimed]:
     """Begin up to `most` runs: fairly between agents (`turns`), within the `caps` of providers and the `budget`."""
-    MESSAGES.wake(tx)
     ready = MESSAGES.ready_queues(tx)
     if not ready or most < 1 or is_paused(tx):
         return []
@@ -64,13 +63,9 @@ def claim(
     # a message whose next failure is its last must not take its neighbours' attempts along
     alone = min(2, max_attempts - 1)
     able, busy = _able(tx, ready)
+    able = [one for one in able if one.running < one.concurrency and busy.get(one.provider, 0) < caps.of(one.provider)]
     begun: list[Claimed] = []
-    while len(begun) < most:
-        able = [
-            one for one in able if one.running < one.concurrency and busy.get(one.provider, 0) < caps.of(one.provider)
-        ]
-        if not able:
-            break
+    while able and len(begun) < most:
         one = turns.next(able)
         claimed = begin(tx, one.agent, worker=worker, batch=batch, alone_after=alone, budget=budget)
         if claimed is None:
@@ -78,7 +73,11 @@ def claim(
             continue
         turns.took(one.agent)
         one.running += 1
+        if one.running >= one.concurrency:
+            able.remove(one)
         busy[one.provider] = busy.get(one.provider, 0) + 1
+        if busy[one.provider] >= caps.of(one.provider):
+            able = [other for other in able if other.provider != one.provider]
         begun.append(claimed)
     return begun
 
@@ -104,7 +103,8 @@ def begin(
 ) -> Claimed | None:
     """One run of one agent, if there is room for it in the budget: the due messages of its best lane that share a reply
     address, oldest first."""
-    admission = budgets.admit(tx, agent, budget)
+    card = get_agent(tx, agent)
+    admission = budgets.admit(tx, agent, budget, own=card["budget"])
     if admission is None:
         return None
     together = same_trace if budget.trace.any else same_address
@@ -113,7 +113,6 @@ def begin(
     )
     if taken is None:
         return None
-    card = get_agent(tx, agent)
     messages = tuple(_work(tx, row) for row in taken.rows)
     primary, session = messages[0], taken.rows[0].values[_AT["session"]]
     run = tx.fresh_id("run", "runs")
@@ -256,5 +255,5 @@ def _work(tx: OfficeTransaction, row: Row) -> Work:
         channel=value["channel"],
         created_at=value["created_at"],
         content=json.loads(value["content"]) if value["content"] else None,
-        files=tuple(Attachment.of(file) for file in json.loads(value["files"] or "[]")),
+        files=tuple(Attachment.of(file) for file in json.loads(value["files"])) if value["files"] else (),
     )

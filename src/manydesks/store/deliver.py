@@ -24,14 +24,30 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 #: age counts from the moment that a response was stored, or a person sent it again
 AGE_FROM = "coalesce(renewed_at, created_at)"
-HEAD = f"""
-select id, {AGE_FROM} from responses where queue = ? and ready = 1 order by priority desc, position limit 1
-"""
+HEAD = "select id from responses where queue = ? and ready = 1 order by priority desc, position limit 1"
 HELD = "select id from responses where queue = ? and state = 2 and hold_reason = ? order by position limit ?"
 OLD_HELD = f"select id from responses where queue = ? and state = 2 and {AGE_FROM} < ? order by position limit ?"
 HELD_QUEUES = "select min(queue) from responses where state = 2 and queue > ?"
 OLD_READY = f"select id from responses where queue = ? and ready = 1 and {AGE_FROM} < ? limit ?"
+#: ?1: the steady moment. Whether a timer is due, something is held, and the first and the last queue in which something
+#: may be claimed
+LOOK = """
+select exists (select 1 from responses where ready = 2 and not_before <= ?1),
+  exists (select 1 from responses where state = 2 and queue > ''),
+  (select min(queue) from responses where ready = 1), (select max(queue) from responses where ready = 1)
+"""
 ABOUT = "select trace, message_id, agent, session from responses where id = ?"
+#: a sending that is under way
+SENDING = """
+select queue, lane, retry_count, receipts, trace, message_id, agent, session from responses
+where id = ? and fence = ? and state = 1
+"""
+#: how the row says what became of it; what was there before stays where nothing is given
+SAID = """
+update responses set acked_at = coalesce(?, acked_at), receipts = coalesce(?, receipts), last_error = ?, retry_count = ?
+where id = ?
+"""
+_AGE = tuple(PARCEL_COLUMNS.index(column) for column in ("renewed_at", "created_at"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,22 +88,39 @@ def claim_parcels(
     `room`: how many of one channel; `max_age_ms`: what is older expires instead. What was held because one of these
     channels was not there is let go on first. `there`, `why`: as for `hold_missing`; None: nothing is held.
     """
-    RESPONSES.wake(tx)
-    if there is not None:
+    ((timers, held, first, last),) = tx.all(LOOK, (tx.steady,))
+    if timers:
+        RESPONSES.wake(tx)
+    elif first is None and not held:
+        return []
+    if there is not None and (timers or first != last or first not in there):
         hold_missing(tx, there, why)
     parcels: list[Parcel] = []
     for queue in channels:
-        if release_held(tx, queue):
+        if held and release_held(tx, queue):
             continue  # some are held still, and stand before those that are not
-        left = room.get(queue, most)
-        while left > 0 and len(parcels) < most:
-            _expire_heads(tx, queue, max_age_ms.get(queue))
-            taken = RESPONSES.claim(tx, queue, worker=worker, lease_ms=LEASE_MS)
-            if taken is None:
-                break
-            left -= 1
+        left = min(room.get(queue, most), most - len(parcels))
+        parcels += _claim_line(tx, queue, worker=worker, most=left, max_age_ms=max_age_ms.get(queue))
+    return parcels
+
+
+def _claim_line(tx: OfficeTransaction, queue: str, *, worker: str, most: int, max_age_ms: int | None) -> list[Parcel]:
+    parcels: list[Parcel] = []
+    while len(parcels) < most:
+        found = RESPONSES.best(tx, queue, most - len(parcels))
+        expired = False
+        for best in found:
+            if max_age_ms is not None and _is_old(tx, best.row.values, max_age_ms):
+                # whoever stood behind it may be claimed now
+                expired = True
+                _expire(tx, best.row.id, max_age_ms)
+                continue
+            taken = RESPONSES.claim(tx, queue, worker=worker, lease_ms=LEASE_MS, best=best)
+            assert taken is not None
             row = taken.rows[0]
             parcels.append(_parcel(tx, row.id, taken.fence, row.retry_count + 1, row.values))
+        if not expired:
+            break
     return parcels
 
 
@@ -114,13 +147,15 @@ def _parcel(tx: OfficeTransaction, id: int, fence: int, attempt: int, values: tu
         files=tuple(Attachment.of(file) for file in files),
         metadata=metadata,
         target=_target(tx, metadata.get("target", {})),
-        receipts=tuple(json.loads(value["receipts"] or "[]")),
-        progress=Progress(**json.loads(value["progress"] or "{}")),
+        receipts=tuple(json.loads(value["receipts"])) if value["receipts"] else (),
+        progress=Progress(**json.loads(value["progress"])) if value["progress"] else Progress(),
     )
 
 
 def _target(tx: OfficeTransaction, about: Mapping[str, Any]) -> str | None:
     """The platform's id of the row that an edit or a reaction is about, as far as the platform gave one."""
+    if not about:
+        return None
     if "response" in about:
         row = tx.one("select receipts from responses where id = ?", (about["response"],))
         return str(json.loads(row[0])[0]) if row and row[0] else None
@@ -144,16 +179,16 @@ def settle_parcel(
     tx: OfficeTransaction, id: int, fence: int, delivery: Delivery, *, limits: Limits | None = None
 ) -> bool:
     """The end of a sending. False: the claim is no longer ours, and nothing changed."""
-    row = tx.one("select retry_count, receipts from responses where id = ? and fence = ? and state = 1", (id, fence))
+    row = tx.one(SENDING, (id, fence))
     if row is None:
         return False
-    retries, receipts = row
+    queue, lane, retries, receipts, *names = row
     attempt = retries + 1
-    about = {**_about(tx, id), "attempt": attempt}
+    about = {**_named(id, names), "attempt": attempt}
+    acked: tuple[int | None, str | None] = (None, None)
     if delivery.receipt is not None:
-        RESPONSES.finish(tx, id, fence, ResponseState.ACKED)
-        said = _with(receipts, delivery.receipt)
-        tx.run("update responses set acked_at = ?, receipts = ? where id = ?", (tx.now, said, id))
+        RESPONSES.close(tx, id, fence, ResponseState.ACKED, queue=queue, lane=lane)
+        acked = tx.now, _with(receipts, delivery.receipt)
         tx.event("response_delivered", **about, receipt=delivery.receipt)
     elif delivery.retry_in_ms is not None:
         next_at = tx.now + delivery.retry_in_ms
@@ -161,16 +196,16 @@ def settle_parcel(
         RESPONSES.end(tx, fence)
         tx.event("response_retried", **about, reason=delivery.reason, next_at=next_at)
     elif delivery.dead:
-        RESPONSES.finish(tx, id, fence, ResponseState.DEAD)
+        RESPONSES.close(tx, id, fence, ResponseState.DEAD, queue=queue, lane=lane)
         tx.event("response_dead", **about, reason=delivery.reason)
         tell_agent(tx, id, delivery.reason or "no reason is known", limits or Limits())
     else:
-        RESPONSES.finish(tx, id, fence, ResponseState.UNSURE)
+        RESPONSES.close(tx, id, fence, ResponseState.UNSURE, queue=queue, lane=lane)
         tx.event("response_unsure", **about, reason=delivery.reason)
         if delivery.dropped:
             RESPONSES.remove(tx, id, ResponseState.WITHDRAWN)
             tx.event("response_withdrawn", **_about(tx, id), reason=delivery.reason)
-    tx.run("update responses set last_error = ?, retry_count = ? where id = ?", (delivery.reason, attempt, id))
+    tx.run(SAID, (*acked, delivery.reason, attempt, id))
     return True
 
 
@@ -218,11 +253,10 @@ def expire(tx: OfficeTransaction, max_age_ms: Mapping[str, int], default_ms: int
     return gone
 
 
-def _expire_heads(tx: OfficeTransaction, queue: str, max_age_ms: int | None) -> None:
-    if max_age_ms is None:
-        return
-    while (head := tx.one(HEAD, (queue,))) is not None and head[1] < _now(tx) - max_age_ms:
-        _expire(tx, head[0], max_age_ms)
+def _is_old(tx: OfficeTransaction, values: Sequence[Any], max_age_ms: int) -> bool:
+    """`values`: its `PARCEL_COLUMNS`."""
+    renewed_at, created_at = (values[place] for place in _AGE)
+    return bool((created_at if renewed_at is None else renewed_at) < _now(tx) - max_age_ms)
 
 
 def _expire(tx: OfficeTransaction, id: int, max_age_ms: int) -> None:
@@ -238,10 +272,14 @@ def _now(tx: OfficeTransaction) -> int:
 
 
 def _with(receipts: str | None, one: str) -> str:
-    return json.dumps([*json.loads(receipts or "[]"), one], ensure_ascii=False)
+    return json.dumps([*(json.loads(receipts) if receipts else ()), one], ensure_ascii=False)
 
 
 def _about(tx: OfficeTransaction, id: int) -> dict[str, Any]:
     row = tx.one(ABOUT, (id,))
     assert row is not None
+    return _named(id, row)
+
+
+def _named(id: int, row: Sequence[Any]) -> dict[str, Any]:
     return {**dict(zip(("trace", "message", "agent", "session"), row, strict=True)), "response": id}

@@ -45,6 +45,13 @@ class Row(NamedTuple):
     values: tuple[Any, ...]
 
 
+class Best(NamedTuple):
+    """A row that may be claimed, the first of its queue."""
+
+    lane: str | None
+    row: Row
+
+
 class Claim(NamedTuple):
     fence: int
     lane: str | None
@@ -105,13 +112,18 @@ class Lanes:
             select id, state, queue from {table} where ready = 2 and not_before <= ? order by not_before limit ?"""
         #: its moment has come, and does not go again if a later boot begins in the past
         self._make_ready = f"update {table} set ready = 1, not_before = null where id = ?"
-        self._next_timer = f"select min(not_before) from {table} where ready = 2"
+        #: the moment of the next timer
+        self.soonest = f"select min(not_before) from {table} where ready = 2"
         self._lane_of = f"select lane, queue, state from {table} where id = ?"
-        #: walks the distinct queues with something ready: one index seek each
-        self._ready_queue = f"select min(queue) from {table} where ready = 1 and queue > ?"
-        self._rank = f"""
-            select -priority, position from {table}
-            where queue = ? and ready = 1 order by priority desc, position limit 1"""
+        #: walks the distinct queues with something ready, and finds the best row of each: two index seeks each
+        self._ready_queues = f"""
+            with recursive ready_ones (name) as (
+              select min(queue) from {table} where ready = 1
+              union all
+              select (select min(queue) from {table} where ready = 1 and queue > name) from ready_ones
+              where name is not null)
+            select name, best.priority, best.position from ready_ones join {table} best on best.id =
+              (select id from {table} where queue = name and ready = 1 order by priority desc, position limit 1)"""
 
     def entry(self, tx: Transaction, lane: str | None, *, trigger: int = 1) -> dict[str, int]:
         """Columns for a row that is about to be inserted as pending; `trigger` 0: context, which starts no claim."""
@@ -130,6 +142,11 @@ class Lanes:
         if lane is not None:
             self.mark_head(tx, lane)
 
+    def best(self, tx: Transaction, queue: str, limit: int = 1) -> list[Best]:
+        """What the next claims of this queue would begin with; none of them changes anything for the others."""
+        rows = tx.all(self._best, (queue, limit))
+        return [Best(found[0], Row(found[1], found[2], found[3], found[4:])) for found in rows]
+
     def claim(
         self,
         tx: Transaction,
@@ -142,29 +159,34 @@ class Lanes:
         together: Callable[[Row, Row], bool] = _always,
         in_lane: int | None = None,
         company: bool = False,
+        best: Best | None = None,
     ) -> Claim | None:
         """Up to `limit` consecutive due rows of the queue's best lane, or rows of no lane; None when nothing is due.
 
         `together(first, other)` says whether a row may share the claim; `in_lane` is the limit for rows of a lane. From
         the third attempt on a row is claimed by itself, and not in the `company` of others, so poison dies alone.
+        `best`: what `best` has just found.
         """
-        found = tx.one(self._best, (queue, 1))
-        if found is None:
-            return None
-        lane, best = found[0], Row(found[1], found[2], found[3], found[4:])
-        if company and best.retry_count >= alone_after:
+        if best is not None:
+            lane, first = best
+        else:
+            found = tx.one(self._best, (queue, 1))
+            if found is None:
+                return None
+            lane, first = found[0], Row(found[1], found[2], found[3], found[4:])
+        if company and first.retry_count >= alone_after:
             return None
         if lane is not None and in_lane is not None:
             limit = min(limit, in_lane)
-        taken = [best]
-        if limit > 1 and best.retry_count < alone_after:
+        taken = [first]
+        if limit > 1 and first.retry_count < alone_after:
             if lane is None:
                 taken = self._with_laneless(tx, queue, limit, alone_after)
             else:
-                taken = self._with_neighbours(tx, lane, best, limit, alone_after, together)
+                taken = self._with_neighbours(tx, lane, first, limit, alone_after, together)
         fence = tx.next("fence")
         if len(taken) == 1:
-            tx.run(self._take, (fence, tx.now, best.id))
+            tx.run(self._take, (fence, tx.now, first.id))
         else:
             tx.db.executemany(self._take, [(fence, tx.now, member.id) for member in taken])
         tx.run(NEW_CLAIM, (fence, lane, worker, tx.mono + lease_ms, tx.boot, len(taken)))
@@ -204,10 +226,18 @@ class Lanes:
         if found is None or (of is not None and found[0] != of):
             return False
         queue, lane = found
+        # as `close` does it: this is the hot way of every queue
         tx.run(self._leave, (state, tx.now, row))
         tx.count(self.scope, queue, CLAIMED, state)
         self.end_if_last(tx, fence, lane)
         return True
+
+    def close(self, tx: Transaction, row: int, fence: int, state: int, *, queue: str, lane: str | None) -> bool:
+        """A row of which the caller has just read that it is claimed, under this fence, in this queue and lane, ends in
+        `state`. True: it was the last of its claim, which is over."""
+        tx.run(self._leave, (state, tx.now, row))
+        tx.count(self.scope, queue, CLAIMED, state)
+        return self.end_if_last(tx, fence, lane)
 
     def leave(self, tx: Transaction, row: int, fence: int, state: int) -> bool:
         """A claimed row ends in `state`. Its claim goes on until the caller ends it, also without any row. False: not
@@ -228,11 +258,13 @@ class Lanes:
         tx.count(self.scope, back[0], CLAIMED, PENDING)
         return True
 
-    def end_if_last(self, tx: Transaction, fence: int, lane: str | None) -> None:
-        """A row has left its claim: if it was the last, the claim is over and the lane is free."""
+    def end_if_last(self, tx: Transaction, fence: int, lane: str | None) -> bool:
+        """A row has left its claim: if it was the last, the claim is over and the lane is free. True: it was."""
         tx.run(self._end_if_last, (fence,))
-        if lane is not None and tx.db.changes():
+        over = tx.db.changes() > 0
+        if over and lane is not None:
             self.mark_head(tx, lane)
+        return over
 
     def members(self, tx: Transaction, fence: int) -> list[tuple[int, int]]:
         """(id, retry_count) of the rows still under way in a claim, in order."""
@@ -298,15 +330,13 @@ class Lanes:
 
     def next_timer(self, tx: Transaction) -> int | None:
         """When a row becomes due, as milliseconds from now; 0 or below: it is."""
-        row = tx.one(self._next_timer)
+        row = tx.one(self.soonest)
         return row[0] - tx.steady if row and row[0] is not None else None
 
     def ready_queues(self, tx: Transaction) -> list[str]:
         """Queues that have something to claim, the one with the best head first: none starves behind another's name."""
-        queues: list[str] = []
-        while (row := tx.one(self._ready_queue, (queues[-1] if queues else "",))) and row[0] is not None:
-            queues.append(row[0])
-        return sorted(queues, key=lambda queue: tx.one(self._rank, (queue,)) or ())
+        found = tx.all(self._ready_queues)
+        return [queue for queue, _, _ in sorted(found, key=lambda row: (-row[1], row[2]))]
 
     def _find(self, tx: Transaction, row: int) -> tuple[str | None, str, int]:
         found = tx.one(self._lane_of, (row,))

@@ -30,7 +30,7 @@ class OfficeTransaction(Transaction):
                 return candidate
 
     def body(self, text: str) -> int:
-        self.db.execute("insert into bodies (text) values (?)", (text,))
+        self._cursor.execute("insert into bodies (text) values (?)", (text,))
         return self.db.last_insert_rowid()
 
     def speaks_of(self, trace: str) -> bool:

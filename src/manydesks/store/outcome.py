@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from manydesks.domain.failure import Answer, Dead, Failure, FailureClass, RetryPolicy, next_step
 from manydesks.domain.loopguard import Limits
@@ -14,8 +14,9 @@ from manydesks.domain.states import MessageState
 from manydesks.store import budgets
 from manydesks.store.accept import MESSAGES
 from manydesks.store.endings import message_ended
+from manydesks.store.lanes import live_fence
 from manydesks.store.ledger import OfficeTransaction
-from manydesks.store.respond import has_handed_off, origin, store_response, withdraw
+from manydesks.store.respond import ORIGIN, has_handed_off, origin, store_response, withdraw
 from manydesks.store.sent import BEGUN, sent_by, tell_next
 from manydesks.store.waits import WAIT_MS
 
@@ -24,6 +25,23 @@ RUN_COLUMNS = (
     "reason",
 )  # fmt: skip
 FIND_RUN = f"select {', '.join(RUN_COLUMNS)} from runs where"
+#: a run, the fence that is live in its session now, and how many rows of its desk were taken
+FIND_CLAIMED = f"""
+select {", ".join(RUN_COLUMNS)}, (select c.fence from claims c where c.lane = ?1),
+  (select count(*) from responses s where s.run = runs.id and s.outbound is not null)
+from runs where session = ?1 and fence = ?2
+"""
+FIND_MEMBER = f"""
+select id, retry_count, queue, lane, {", ".join(ORIGIN)} from messages where message_id = ? and fence = ? and state = 1
+"""
+END_RUN = f"""
+update runs set ended_at = ?, outcome = coalesce(outcome, ?), reason = coalesce(reason, ?)
+where id = ? and ended_at is null
+returning outcome, reason, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd, model,
+  {", ".join(budgets.SETTLED)}
+"""
+#: from here on what it returns is for the budgets
+USAGE_END = 8
 
 INTERRUPTED = "interrupted_after_output"
 #: the outcome of a run that a person stopped; it is set before the run ends, and stays
@@ -53,18 +71,68 @@ def find_run(tx: OfficeTransaction, *, session: str, fence: int) -> dict[str, An
     return dict(zip(RUN_COLUMNS, row, strict=True)) if row else None
 
 
-def complete(tx: OfficeTransaction, run: Mapping[str, Any], message_id: str, row: int, attempt: int) -> None:
-    MESSAGES.finish(tx, row, run["fence"], MessageState.COMPLETED)
-    message = origin(tx, message_id)
-    tx.event("message_completed", **_about(message, run), attempt=attempt)
+class Claimed(NamedTuple):
+    """What is known of a claim of a session."""
+
+    #: None: there never was one under this fence
+    run: dict[str, Any] | None
+    #: the fence of the session's live claim
+    live: int | None
+    #: rows of its desk that were taken
+    taken: int
+
+
+def find_claimed(tx: OfficeTransaction, session: str, fence: int) -> Claimed:
+    """The run of a claim, and whether it is live: in one statement, as every page of a desk's asks for it."""
+    found = tx.one(FIND_CLAIMED, (session, fence))
+    if found is None:
+        return Claimed(None, live_fence(tx, session), 0)
+    *columns, live, taken = found
+    return Claimed(dict(zip(RUN_COLUMNS, columns, strict=True)), live, taken)
+
+
+class Member(NamedTuple):
+    """A message under way in a claim, as it was just read."""
+
+    row: int
+    retries: int
+    queue: str
+    lane: str | None
+    #: `ORIGIN`
+    message: dict[str, Any]
+
+    def ended(self, tx: OfficeTransaction, fence: int, state: MessageState) -> tuple[dict[str, Any], bool]:
+        """It ends in `state`: its row then, and whether it was the last of its claim, which is over."""
+        over = MESSAGES.close(tx, self.row, fence, state, queue=self.queue, lane=self.lane)
+        return {**self.message, "state": int(state)}, over
+
+
+def find_member(tx: OfficeTransaction, message_id: str, fence: int) -> Member | None:
+    found = tx.one(FIND_MEMBER, (message_id, fence))
+    if found is None:
+        return None
+    row, retries, queue, lane, *message = found
+    return Member(row, retries, queue, lane, dict(zip(ORIGIN, message, strict=True)))
+
+
+def complete(tx: OfficeTransaction, run: Mapping[str, Any], member: Member) -> bool:
+    """It was answered; its run ends with the last of its claim. True: it has."""
+    message, over = member.ended(tx, run["fence"], MessageState.COMPLETED)
+    tx.event("message_completed", **_about(message, run), attempt=member.retries + 1)
     message_ended(tx, message, well=True)
+    if over:
+        end_run(tx, run, "completed", primary=message)
+    return over
 
 
-def cancel(tx: OfficeTransaction, run: Mapping[str, Any], message_id: str, row: int, reason: str | None) -> None:
-    MESSAGES.finish(tx, row, run["fence"], MessageState.CANCELLED)
-    message = origin(tx, message_id)
+def cancel(tx: OfficeTransaction, run: Mapping[str, Any], member: Member, reason: str | None) -> bool:
+    """Its agent has called it off; its run ends with the last of its claim. True: it has."""
+    message, over = member.ended(tx, run["fence"], MessageState.CANCELLED)
     tx.event("message_cancelled", **_about(message, run), reason=reason, actor=message["agent"])
     message_ended(tx, message, well=False, reason=reason or "it was cancelled")
+    if over:
+        end_run(tx, run, "cancelled", primary=message)
+    return over
 
 
 def fail(
@@ -155,18 +223,24 @@ def died(
     end_run(tx, run, "failed", failure.reason)
 
 
-def end_run(tx: OfficeTransaction, run: Mapping[str, Any], outcome: str, reason: str | None = None) -> None:
-    """Close the run's row; its usage goes to the ledger with it. What was stopped stays so, however it ended."""
-    ended = tx.one(
-        "update runs set ended_at = ?, outcome = coalesce(outcome, ?), reason = coalesce(reason, ?) "
-        "where id = ? and ended_at is null returning outcome, reason, "
-        "input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd, model",
-        (tx.now, outcome, reason, run["id"]),
-    )
+def end_run(
+    tx: OfficeTransaction,
+    run: Mapping[str, Any],
+    outcome: str,
+    reason: str | None = None,
+    *,
+    primary: Mapping[str, Any] | None = None,
+) -> None:
+    """Close the run's row; its usage goes to the ledger with it. What was stopped stays so, however it ended.
+
+    `primary`: one of its messages that the caller has at hand; it is read if it is not the one that the run names.
+    """
+    ended = tx.one(END_RUN, (tx.now, outcome, reason, run["id"]))
     if ended is None:
         return
-    outcome, reason, *usage = ended
-    primary = origin(tx, run["message"])
+    outcome, reason, *usage = ended[:USAGE_END]
+    if primary is None or primary["message_id"] != run["message"]:
+        primary = origin(tx, run["message"])
     about = _about(primary, run)
     tx.event(
         "chain_step_done",
@@ -178,7 +252,7 @@ def end_run(tx: OfficeTransaction, run: Mapping[str, Any], outcome: str, reason:
     )
     fields = ("input", "output", "cache_read", "cache_write", "cost_usd", "model")
     tx.event("run_usage", **about, **dict(zip(fields, usage, strict=True)))
-    budgets.settle(tx, run["id"], about)
+    budgets.settle(tx, ended[USAGE_END:], about)
 
 
 def _class(kind: FailureClass) -> dict[str, Any]:

@@ -9,11 +9,14 @@ FIND_CONVERSATION = "select id, default_agent from conversations where channel =
 FIND_SESSION = "select id from sessions where agent = ? and conversation = ? and thread = ? and status = 'active'"
 
 
-def conversation(tx: OfficeTransaction, incoming: Incoming) -> tuple[str, str | None]:
-    """The conversation's id and default agent; made when first seen."""
+def find_conversation(tx: OfficeTransaction, incoming: Incoming) -> tuple[str, str | None] | None:
+    """The conversation's id and default agent; None: nobody has talked there."""
     found = tx.one(FIND_CONVERSATION, (incoming.channel, incoming.instance, incoming.platform_id))
-    if found is not None:
-        return found[0], found[1]
+    return None if found is None else (found[0], found[1])
+
+
+def open_conversation(tx: OfficeTransaction, incoming: Incoming) -> tuple[str, str | None]:
+    """One that was not there before; the same of it."""
     id = tx.fresh_id("conversation", "conversations")
     row = {
         "id": id,

@@ -38,6 +38,8 @@ OF_MESSAGE = f"{_SELECT} where message = ?"
 UNTOLD = f"{_SELECT} where session = ? and told = 0 and state > 0 order by asked_at"
 OVERDUE = f"{_SELECT} where state = 0 and expires_at <= ? order by expires_at limit 100"
 OPEN = f"{_SELECT} where state = 0 order by asked_at, id limit ?"
+#: when the next one expires
+NEXT = "select min(expires_at) from questions where state = 0"
 
 
 def ask(
@@ -183,12 +185,6 @@ def expire(tx: OfficeTransaction) -> None:
         tx.event("question_expired", trace=message["trace"], message=row["message"], session=row["session"],
                  agent=row["agent"], question=row["id"])  # fmt: skip
         _pass_on(tx, {**row, "state": QuestionState.EXPIRED})
-
-
-def next_expiry(tx: OfficeTransaction) -> int | None:
-    """In how many milliseconds the next question expires."""
-    row = tx.one("select min(expires_at) from questions where state = 0")
-    return row[0] - tx.now if row and row[0] is not None else None
 
 
 def message_ended(tx: OfficeTransaction, message: Mapping[str, Any], *, well: bool, reason: str) -> None:

@@ -19,7 +19,7 @@ from manydesks.store.waits import WAIT_MS, Stored, Wait, in_order
 
 PARCEL_COLUMNS = (
     "message_id", "part", "channel", "instance", "platform_id", "thread_id", "sender", "agent", "operation", "body",
-    "created_at", "trace", "files", "metadata", "receipts", "progress",
+    "created_at", "renewed_at", "trace", "files", "metadata", "receipts", "progress",
 )  # fmt: skip
 
 #: where a response goes

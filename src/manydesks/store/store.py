@@ -25,6 +25,7 @@ from manydesks.store import (
     agents,
     budgets,
     deliver,
+    due,
     files,
     forget,
     hooks,
@@ -35,14 +36,13 @@ from manydesks.store import (
     questions,
     quotes,
     recover,
-    release,
     reset,
     retention,
     stopping,
     teams,
     waits,
 )
-from manydesks.store.accept import MESSAGES, accept, check_text
+from manydesks.store.accept import accept, check, check_text
 from manydesks.store.boot import boot_id
 from manydesks.store.claim import LEASE_MS, claim, claim_more
 from manydesks.store.database import empty_log, named_errors, open_writer
@@ -52,7 +52,6 @@ from manydesks.store.forget import Forgetting
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.migrations import OFFICE
 from manydesks.store.outcome import Rules
-from manydesks.store.respond import RESPONSES
 from manydesks.store.restored import LINEAGE, Restored, restored
 from manydesks.store.stopping import Cancelled
 from manydesks.store.take import NO_FILES, cursors, run_died, run_released, take, was_flood
@@ -103,9 +102,8 @@ class Store:
 
         `wait_ms`: how long a step of a chain, or a join, waits for what stands before it.
         """
-        return await self._do(
-            lambda tx: accept(tx, incoming, default_agent=default_agent, message_bytes=message_bytes, wait_ms=wait_ms)
-        )
+        check(incoming, message_bytes)
+        return await self._do(lambda tx: accept(tx, incoming, default_agent=default_agent, wait_ms=wait_ms))
 
     # T2
 
@@ -113,9 +111,8 @@ class Store:
         """Begin up to `most` runs of up to `batch` messages each, fairly between agents, within the providers' caps."""
 
         def begin(tx: OfficeTransaction) -> list[Claimed]:
-            questions.expire(tx)
-            release.expire(tx)
-            budgets.lift(tx, self.budget)
+            if not due.see_to(tx, self.budget):
+                return []
             return claim(
                 tx,
                 worker=self.worker,
@@ -153,18 +150,7 @@ class Store:
 
     async def next_timer(self) -> int | None:
         """In how many milliseconds the next waiting row becomes due; 0 or below: it is."""
-
-        def earliest(tx: OfficeTransaction) -> int | None:
-            timers = (
-                MESSAGES.next_timer(tx),
-                RESPONSES.next_timer(tx),
-                questions.next_expiry(tx),
-                waits.next_deadline(tx),
-                budgets.next_look(tx),
-            )
-            return min((timer for timer in timers if timer is not None), default=None)
-
-        return await self._do(earliest)
+        return await self._do(due.next_timer)
 
     # T3
 
@@ -238,16 +224,24 @@ class Store:
         max_age_ms: Mapping[str, int] = deliver.NOTHING,
         there: Sequence[str] | None = None,
         why: Mapping[str, str] = deliver.NOTHING,
+        settled: Sequence[tuple[Parcel, Delivery]] = (),
+        limits: Limits | None = None,
     ) -> list[Parcel]:
         """The next response of each conversation of these channels; `room`: how many for one of them.
 
         What is due for a channel that is not `there` is held until it is; `why`: by channel, what is known of it.
+        `settled`: sendings that have come to their end, each as by `settle`; before the others, in the same
+        transaction.
         """
-        return await self._do(
-            lambda tx: deliver.claim_parcels(
+
+        def claim_next(tx: OfficeTransaction) -> list[Parcel]:
+            for parcel, delivery in settled:
+                deliver.settle_parcel(tx, parcel.id, parcel.fence, delivery, limits=limits)
+            return deliver.claim_parcels(
                 tx, channels, worker=self.worker, most=most, room=room, max_age_ms=max_age_ms, there=there, why=why
             )
-        )
+
+        return await self._do(claim_next)
 
     async def piece_sent(self, parcel: Parcel, receipt: str, progress: Progress) -> bool:
         """A piece is out, others follow. False: the claim was no longer ours."""

@@ -21,11 +21,30 @@ from manydesks.store import operations
 from manydesks.store.accept import MESSAGES
 from manydesks.store.lanes import live_fence
 from manydesks.store.ledger import OfficeTransaction
-from manydesks.store.outcome import Rules, cancel, complete, died, end_run, fail, find_run, give_back
-from manydesks.store.respond import origin
+from manydesks.store.outcome import (
+    Claimed,
+    Rules,
+    cancel,
+    complete,
+    died,
+    end_run,
+    fail,
+    find_claimed,
+    find_member,
+    find_run,
+    give_back,
+)
+from manydesks.store.respond import ORIGIN, origin
 
 CURSOR = "select seq from outbound_cursors where session = ? and epoch = ?"
-STOPPED_MESSAGE = f"select 1 from messages where message_id = ? and fence = ? and state = {int(MessageState.CANCELLED)}"
+#: what a row answers, as `ORIGIN` has it; whether it was stopped under this fence, is of this run, and whether a row of
+#: this id was taken from the run before
+ANSWERED = f"""
+select {", ".join(ORIGIN)}, state = {int(MessageState.CANCELLED)} and fence is ?2,
+  exists (select 1 from run_messages r where r.run = ?3 and r.message = ?1),
+  exists (select 1 from responses s where s.run = ?3 and s.outbound = ?4)
+from messages where message_id = ?1
+"""
 LAST_ENDED = "select fence from runs where session = ? and ended_at is not null order by fence desc limit 1"
 MOVE_CURSOR = """
 insert into outbound_cursors (session, epoch, seq) values (?, ?, ?)
@@ -57,27 +76,37 @@ def take(
     after = done[0] if done and not found.restored else 0
     applied = False
     sent: dict[str, int] = {}
+    claimed = Claimed(None, None, 0)
+    #: of a run that has ended here: no later one can have, for its claim was live
+    ended: int | None = None
+    #: the fence that `claimed` was asked for; None: something may have changed since
+    asked: int | None = None
     rows: list[Outbound | Ack | Step] = [*found.messages, *found.acks, *found.steps]
     for row in sorted((row for row in rows if row.seq > after), key=lambda row: row.seq):
         if isinstance(row, Step):
             # nothing tells the steps of an older copy that were counted from those that were not: none is counted twice
             if not found.restored:
                 _take_step(tx, session, row, rules.prices)
+                asked = None
             continue
-        live = live_fence(tx, session)
-        run = find_run(tx, session=session, fence=row.fence)
+        if row.fence != asked:
+            claimed, asked = find_claimed(tx, session, row.fence), row.fence
+        run, live = claimed.run, claimed.live
         if row.fence != live or run is None or run["id"] != row.run:
             what = "ack" if isinstance(row, Ack) else "message"
             tx.event("output_discarded", session=session, run=run["id"] if run else None, fence=row.fence,
                      current=live, what=what, out_id=row.message if isinstance(row, Ack) else row.id)  # fmt: skip
         elif isinstance(row, Ack):
-            applied = True
-            _take_ack(tx, run, row, rules)
-        elif _is_flood(tx, run, sent, rules.run_messages):
+            applied, asked = True, None
+            if _take_ack(tx, run, row, rules):
+                ended = row.fence
+        elif _is_flood(claimed, run, sent, rules.run_messages):
+            asked = None
             tx.event("output_discarded", session=session, run=run["id"], agent=run["agent"], fence=row.fence,
                      current=live, what="one message too many", out_id=row.id)  # fmt: skip
             reason = f"{FLOOD} {rules.run_messages} messages"
             died(tx, run, Failure(kind=FailureClass.PERMANENT, reason=reason), rules)
+            ended = row.fence
         else:
             applied = True
             _take_message(tx, run, row, rules, files.get(row.id, ()))
@@ -86,8 +115,10 @@ def take(
     # a token is only worth what it came with: one from a claim that is over would fork the session
     if applied and (token := found.state.get("continuation")) is not None:
         tx.run("update sessions set continuation = ? where id = ?", (token, session))
-    ended = tx.one(LAST_ENDED, (session,))
-    return ended[0] if ended else 0
+    if ended is not None:
+        return ended
+    last = tx.one(LAST_ENDED, (session,))
+    return last[0] if last else 0
 
 
 def was_flood(tx: OfficeTransaction, session: str, fence: int) -> bool:
@@ -96,12 +127,10 @@ def was_flood(tx: OfficeTransaction, session: str, fence: int) -> bool:
     return found is not None and str(found[0]).startswith(FLOOD)
 
 
-def _is_flood(tx: OfficeTransaction, run: Mapping[str, Any], sent: dict[str, int], most: int) -> bool:
+def _is_flood(claimed: Claimed, run: Mapping[str, Any], sent: dict[str, int], most: int) -> bool:
     """Whether the next message is one too many; `sent` counts for one page what the store has not counted before."""
-    if run["id"] not in sent:
-        before = tx.one("select count(*) from responses where run = ? and outbound is not null", (run["id"],))
-        sent[run["id"]] = before[0] if before else 0
-    sent[run["id"]] += 1
+    # of this page the first word counts: rows that were stored since are in it already
+    sent[run["id"]] = sent.get(run["id"], claimed.taken) + 1
     return sent[run["id"]] > most
 
 
@@ -123,50 +152,44 @@ def run_released(tx: OfficeTransaction, session: str, fence: int, reason: str) -
 def _take_message(tx: OfficeTransaction, run: Mapping[str, Any], row: Outbound, rules: Rules, files: Taken) -> None:
     answered = row.in_reply_to or run["message"]
     what: str | None = operations.UNREADABLE
-    if tx.one("select 1 from responses where run = ? and outbound = ?", (run["id"], row.id)) is not None:
-        # a desk's file that was restored or made anew may repeat what was taken under the same claim
-        what = "repeated message"
-    elif tx.one(STOPPED_MESSAGE, (answered, row.fence)) is not None:
-        what = "message of a stopped run"
-    elif tx.one("select 1 from run_messages where run = ? and message = ?", (run["id"], answered)) is not None:
-        what = operations.apply(tx, run, row, origin(tx, answered), rules, files)
+    if (known := tx.one(ANSWERED, (answered, row.fence, run["id"], row.id))) is not None:
+        *columns, stopped, is_of_run, repeated = known
+        if repeated:
+            # a desk's file that was restored or made anew may repeat what was taken under the same claim
+            what = "repeated message"
+        elif stopped:
+            what = "message of a stopped run"
+        elif is_of_run:
+            what = operations.apply(tx, run, row, dict(zip(ORIGIN, columns, strict=True)), rules, files)
     if what is not None:
         tx.event("output_discarded", session=run["session"], run=run["id"], agent=run["agent"], fence=row.fence,
                  current=row.fence, what=what, out_id=row.id)  # fmt: skip
 
 
-def _take_ack(tx: OfficeTransaction, run: Mapping[str, Any], ack: Ack, rules: Rules) -> None:
-    member = tx.one(
-        "select id, retry_count from messages where message_id = ? and fence = ? and state = 1",
-        (ack.message, ack.fence),
-    )
+def _take_ack(tx: OfficeTransaction, run: Mapping[str, Any], ack: Ack, rules: Rules) -> bool:
+    """True: with it the run has ended."""
+    member = find_member(tx, ack.message, ack.fence)
     if member is None:
         tx.event("output_discarded", session=run["session"], run=run["id"], agent=run["agent"], fence=ack.fence,
                  current=ack.fence, what="ack", out_id=ack.message)  # fmt: skip
-        return
-    row, retries = member
+        return False
     if ack.status == "completed":
-        complete(tx, run, ack.message, row, retries + 1)
-        if live_fence(tx, run["session"]) is None:
-            end_run(tx, run, "completed")
-        return
+        return complete(tx, run, member)
     if ack.status == "cancelled":
-        cancel(tx, run, ack.message, row, ack.reason)
-        if live_fence(tx, run["session"]) is None:
-            end_run(tx, run, "cancelled")
-        return
+        return cancel(tx, run, member, ack.reason)
     failure = Failure(
         kind=FailureClass(ack.failure or "transient"),
         reason=ack.reason or "no reason given",
         retry_after=ack.retry_after,
     )
-    fail(tx, run, ack.message, row, retries, failure, rules)
+    fail(tx, run, ack.message, member.row, member.retries, failure, rules)
     # a failure ends its claim: what stood behind it returns to the lane, uncounted
     if MESSAGES.members(tx, run["fence"]):
         give_back(tx, run, "a message before it failed")
     else:
         MESSAGES.end(tx, run["fence"])
     end_run(tx, run, "failed", failure.reason)
+    return True
 
 
 def _take_step(tx: OfficeTransaction, session: str, step: Step, prices: Prices) -> None:

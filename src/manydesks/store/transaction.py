@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +21,9 @@ WRITE_HEAD = "update ledger_head set seq = ? where only = 1"
 #: how the head is called among the sequences that are remembered
 HEAD = "ledger head"
 NOTHING: Mapping[str, int] = MappingProxyType({})
+
+#: the texts of inserts, by table and columns; these are named by our own code, so they are few
+_inserts: dict[tuple[str, ...], str] = {}
 
 
 class Transaction:
@@ -105,11 +108,18 @@ class Transaction:
         """A statement that returns no rows."""
         self._cursor.execute(sql, values)
 
+    def many(self, sql: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """The same statement for each of these."""
+        self._cursor.executemany(sql, rows)
+
     def insert(self, table: str, values: Mapping[str, Any]) -> int:
         """Insert a row; its rowid. Table and column names come from our own code only."""
-        columns = ", ".join(values)
-        places = ", ".join("?" * len(values))
-        self.db.execute(f"insert into {table} ({columns}) values ({places})", tuple(values.values()))
+        about = (table, *values)
+        sql = _inserts.get(about)
+        if sql is None:
+            columns, places = ", ".join(values), ", ".join("?" * len(values))
+            sql = _inserts[about] = f"insert into {table} ({columns}) values ({places})"
+        self._cursor.execute(sql, tuple(values.values()))
         return self.db.last_insert_rowid()
 
     def next(self, sequence: str) -> int:

@@ -27,6 +27,7 @@ select {_COLUMNS} from join_parts p join joins j on j.id = p.join_id
 where p.message = ? and j.ended_at is null order by j.id
 """
 OVERDUE = f"select {_COLUMNS} from joins j where j.ended_at is null and j.deadline <= ? order by j.deadline limit 1"
+#: when the time of the next one is over
 NEXT = "select min(deadline) from joins where ended_at is null"
 PARTS = "select message, state, reason from join_parts where join_id = ? order by place"
 MARK = "update join_parts set state = ?, reason = ? where join_id = ? and message = ? and state = ?"
@@ -160,12 +161,6 @@ def that_wait(tx: OfficeTransaction, message_id: str) -> list[Join]:
 def overdue(tx: OfficeTransaction) -> Join | None:
     """The one whose time has been over for longest."""
     return _join(tx.one(OVERDUE, (tx.steady,)))
-
-
-def next_deadline(tx: OfficeTransaction) -> int | None:
-    """In how many milliseconds the time of the next is over; 0 or below: it is."""
-    row = tx.one(NEXT)
-    return row[0] - tx.steady if row and row[0] is not None else None
 
 
 def parts(tx: OfficeTransaction, join: Join) -> list[tuple[str, PartState, str]]:

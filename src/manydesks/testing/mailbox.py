@@ -136,6 +136,9 @@ class MemoryDesk:
             ]
         return sorted(found, key=lambda row: row.seq)
 
+    def look(self, after: int) -> tuple[list[Control], list[Inbound]]:
+        return self.controls(after), self.waiting()
+
     def write(
         self,
         *,

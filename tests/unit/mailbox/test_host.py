@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import stat
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from manydesks.domain.errors import BadInput, MailboxError, MailboxRefused, MailboxTimeout
 from manydesks.domain.mail import Ack, Inbound
 from manydesks.mailbox.desk import DeskMailbox
-from manydesks.mailbox.host import HostMailbox
+from manydesks.mailbox.host import FOLDERS, HostMailbox
 
 
 def message(number: int, *, fence: int = 1) -> Inbound:
@@ -55,6 +56,23 @@ def test_prepare_again_keeps_everything(host: HostMailbox, folder: Path) -> None
     host.put([message(1)])
     host.prepare()
     assert [row.id for row in desk_of(folder).waiting()] == ["api_1"]
+
+
+@pytest.mark.parametrize("lost", ["in", "in/inbound.db", "in/inbox", "out", "out/outbox", "state", "host", "."])
+def test_handing_over_makes_again_what_was_lost(host: HostMailbox, folder: Path, lost: str) -> None:
+    host.hand_over([message(1)])
+    path = folder / lost
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    host.hand_over([message(2)])
+    assert [row.id for row in desk_of(folder).waiting()][-1] == "api_2"
+    assert all((folder / name).is_dir() for name in FOLDERS)
+
+
+def test_handing_over_into_a_damaged_file_makes_it_anew(host: HostMailbox, folder: Path) -> None:
+    host.hand_over([message(1)])
+    (folder / "in" / "inbound.db").write_bytes(b"not a database" * 1000)
+    host.hand_over([message(2)])
+    assert [row.id for row in desk_of(folder).waiting()] == ["api_2"]
 
 
 def test_prepare_refuses_a_symlink_in_place_of_a_folder(folder: Path, tmp_path: Path) -> None:

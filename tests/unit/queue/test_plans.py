@@ -138,7 +138,7 @@ def test_old_events_are_found_from_the_front(q: Queue, plans: Plans, clock: Manu
         (JOBS._end_if_last, "jobs USING COVERING INDEX jobs_claim (fence=?)"),
         (JOBS._give_back, "jobs USING INTEGER PRIMARY KEY (rowid=?)"),
         (JOBS._timers, "jobs USING INDEX jobs_timer (not_before<?)"),
-        (JOBS._next_timer, "jobs USING COVERING INDEX jobs_timer"),
+        (JOBS.soonest, "jobs USING COVERING INDEX jobs_timer"),
         (lanes_module.EXPIRED, "claims USING COVERING INDEX claims_until (until<?)"),
         (lanes_module.END_CLAIM, "claims USING INTEGER PRIMARY KEY (rowid=?)"),
         (lanes_module.EXTEND, "claims USING INTEGER PRIMARY KEY (rowid=?)"),

@@ -10,7 +10,7 @@ import pytest
 
 from manydesks.domain.clock import SystemClock
 from manydesks.domain.errors import MailboxError, RunnerCrashed
-from manydesks.domain.mail import Ack, Collected, Inbound, Written
+from manydesks.domain.mail import Ack, Collected, Control, Inbound, Written
 from manydesks.mailbox import outbox
 from manydesks.mailbox.desk import DeskMailbox
 from manydesks.mailbox.host import HostMailbox
@@ -387,6 +387,81 @@ async def test_a_runner_that_has_ended_writes_no_more() -> None:
         await task
     assert statuses(office.collected().acks) == [("m1", "completed", None)]
     assert office.outputs == 1
+
+
+class Counted(type(MemoryMailbox().desk)):  # type: ignore[misc]
+    looks = 0
+
+    def look(self, after: int) -> tuple[list[Control], list[Inbound]]:
+        self.looks += 1
+        found: tuple[list[Control], list[Inbound]] = super().look(after)
+        return found
+
+
+@pytest.mark.parametrize(("sure", "looks"), [(True, 1), (False, 2)])
+async def test_who_is_sure_of_nudges_does_not_look_again_after_a_turn(sure: bool, looks: int) -> None:
+    office = Office(Rehearsal())
+    desk = Counted(office.box)
+    waits = asyncio.Event()
+
+    class Nudge(asyncio.Event):
+        async def wait(self) -> Literal[True]:
+            if office.outputs:
+                waits.set()
+            return await super().wait()
+
+    nudge = Nudge()
+    values = {"on_output": office._on_output, "idle_seconds": 1800, "poll_seconds": 60, "sure_of_nudges": sure}
+    runner = Runner(desk, Rehearsal(), agent="coder", clock=office.clock, nudge=nudge, **values)
+    office.box.host.put([message("m1")])
+    task = asyncio.create_task(runner.run())
+    async with asyncio.timeout(20):
+        await waits.wait()
+    assert desk.looks == looks
+    # and whatever comes then is found
+    office.box.host.put([message("m2", fence=2)])
+    nudge.set()
+    await office.until(lambda found: len(found.acks) == 2)
+    task.cancel()
+
+
+async def test_who_is_sure_of_nudges_looks_again_if_one_came_in_the_turn() -> None:
+    heard = asyncio.Event()
+
+    class Nudge(asyncio.Event):
+        def clear(self) -> None:
+            super().clear()
+            heard.set()
+
+    async def first(batch: Turn) -> AsyncIterator[Step]:
+        heard.clear()
+        office.put(message("m2", fence=2))
+        await heard.wait()
+        yield Answer(text="one", answers=("m1",))
+
+    async def second(batch: Turn) -> AsyncIterator[Step]:
+        yield Answer(text="two", answers=("m2",))
+
+    nudge = Nudge()
+    office = Office(Scripted(first, second), sure_of_nudges=True, nudge=nudge)
+    office.nudge = nudge
+    office.put(message("m1"))
+    assert statuses((await drive(office, 2)).acks) == [("m1", "completed", None), ("m2", "completed", None)]
+
+
+async def test_who_is_sure_of_nudges_takes_up_what_a_turn_left_open() -> None:
+    async def half(batch: Turn) -> AsyncIterator[Step]:
+        yield Answer(text="one", answers=("m1",))
+
+    async def rest(batch: Turn) -> AsyncIterator[Step]:
+        yield Answer(text="two", answers=("m2",))
+
+    async def other(batch: Turn) -> AsyncIterator[Step]:
+        yield Answer(text="three", answers=("m3",))
+
+    office = Office(Scripted(half, rest, other), sure_of_nudges=True)
+    office.put(message("m1"), message("m2"), message("m3", fence=2))
+    assert [ack.message for ack in (await drive(office, 3)).acks] == ["m1", "m2", "m3"]
 
 
 async def test_a_message_that_comes_with_the_last_look_of_an_idle_runner_is_not_left_lying() -> None:
