@@ -25,7 +25,7 @@ from manydesks.store.waits import WAIT_MS, Stored, Wait, begin, in_order
 #: what a run needs to know of each message, in the order of `Work`
 WORK_COLUMNS = (
     "message_id", "trace", "hop", "kind", "body", "sender", "sender_id", "from_agent", "channel", "instance",
-    "platform_id", "thread_id", "session", "created_at", "not_before", "content", "files",
+    "platform_id", "thread_id", "session", "created_at", "updated_at", "not_before", "content", "files",
 )  # fmt: skip
 
 MESSAGES = Lanes("messages", columns=WORK_COLUMNS, scope="messages")

@@ -220,7 +220,8 @@ def _join(
         fence=fence,
         attempt=work.attempt,
         batch=batch,
-        queue_ms=max(0, tx.now - max(work.created_at, row.values[_AT["not_before"]] or 0)),
+        # the last change of a row that waits: it was stored, let go, given back, or its back-off ended
+        queue_ms=max(0, tx.now - max(row.values[_AT["updated_at"]], row.values[_AT["not_before"]] or 0)),
     )
 
 

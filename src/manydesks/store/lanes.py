@@ -111,7 +111,7 @@ class Lanes:
         self._timers = f"""
             select id, state, queue from {table} where ready = 2 and not_before <= ? order by not_before limit ?"""
         #: its moment has come, and does not go again if a later boot begins in the past
-        self._make_ready = f"update {table} set ready = 1, not_before = null where id = ?"
+        self._make_ready = f"update {table} set ready = 1, not_before = null, updated_at = ? where id = ?"
         #: the moment of the next timer
         self.soonest = f"select min(not_before) from {table} where ready = 2"
         self._lane_of = f"select lane, queue, state from {table} where id = ?"
@@ -312,7 +312,7 @@ class Lanes:
         for row, state, _ in due:
             if state == PENDING:
                 # a back-off that is over: the row has kept its place
-                tx.run(self._make_ready, (row,))
+                tx.run(self._make_ready, (tx.now, row))
             else:
                 # a delay that is over: the row enters its lane only now
                 self.enter(tx, row)

@@ -155,3 +155,32 @@ async def test_nothing_begins_while_the_office_is_paused(office: Any, reader: An
     assert [work.text for work in claimed.messages] == ["meanwhile"]
     kinds = [kind for kind in office.kinds() if kind.startswith("office_")]
     assert kinds == ["office_paused", "office_resumed"]
+
+
+def waited(office: Any) -> list[int]:
+    found = office.rows("select json_extract(data, '$.queue_ms') from events where kind = 'message_received'")
+    return [wait for (wait,) in found]
+
+
+async def test_a_wait_begins_when_the_message_could_have_been_taken(office: Any, clock: Any) -> None:
+    message = await office.sent()
+    clock.advance(100)
+    _, desk = await office.begin()
+    clock.advance(1_000)
+    await desk.fail(message).take()
+    clock.advance(5_000)  # the back-off
+    assert await office.store.next_timer() == 0
+    await office.claim(most=0)  # whoever looks finds it due
+    clock.advance(300)
+    _, desk = await office.begin()
+    assert waited(office) == [100, 300]
+
+
+async def test_a_message_that_was_held_waits_from_its_release_on(office: Any, clock: Any) -> None:
+    first = await office.sent("[@ada: draft] -> [@bob: review]")
+    _, desk = await office.begin()
+    clock.advance(4_000)
+    await desk.ack(first).take()
+    clock.advance(70)
+    await office.begin()
+    assert waited(office) == [0, 70]

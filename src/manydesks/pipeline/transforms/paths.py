@@ -23,8 +23,8 @@ def placed(spans: DataFrame) -> DataFrame:
 
 
 def _linked(rows: DataFrame) -> DataFrame:
-    """A wait's parent is what brought its message into the lane: a run that failed or gave it back, else a hold that has
-    ended, else a hand-off. Of the attempts to deliver a response only the first knows its run."""
+    """A wait's parent is what brought its message into the lane: a run that failed or gave it back, else a hold that
+    has ended, else a hand-off. Of the attempts to deliver a response only the first knows its run."""
     same = Window.partitionBy("trace", "message")
     before = same.orderBy("start_seq", "span_id").rowsBetween(Window.unboundedPreceding, -1)
     # the finer one first: its order serves the other too
