@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from manydesks.domain.errors import PipelineError
+from manydesks.pipeline.place import Place, writable
 from manydesks.pipeline.sources.ledger import View, Window, read_view, windows
 
 if TYPE_CHECKING:
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
 GROUP_BYTES = 32 * 1024 * 1024
 
 
-def write_view(path: Path, view: View, after: int, upto: int, folder: Path) -> None:
+def write_view(path: Path, view: View, after: int, upto: int, folder: Place) -> None:
     """Writes the rows `after < key <= upto` into `folder`; memory holds one row group."""
     schema = to_arrow_schema(view.table.schema)
     for number, window in enumerate(windows(after, upto)):
-        file = folder / f"part-{number:05d}.zstd.parquet"
-        with _store_refusals(path), pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        with (
+            _store_refusals(path),
+            writable(folder / f"part-{number:05d}.zstd.parquet") as file,
+            pq.ParquetWriter(file, schema, compression="zstd") as writer,
+        ):
             for group in _groups(path, view, window):
                 writer.write_table(group, row_group_size=max(group.num_rows, 1))
 
