@@ -3,10 +3,16 @@ package for S3 here, finds the same folder under the same names through Hadoop's
 
 from __future__ import annotations
 
+import json
 import os
+import random
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,18 +24,33 @@ import pyarrow.parquet as pq
 
 from manydesks.domain.clock import SystemClock
 from manydesks.domain.errors import LakeBusy, PipelineError
+from manydesks.domain.insight import FILE
+from manydesks.domain.mail import Ack, Inbound, Outbound, Step
+from manydesks.mailbox.desk import DeskMailbox
+from manydesks.mailbox.host import HostMailbox
 from manydesks.pipeline import tables
-from manydesks.pipeline.bronze import PIPELINE_RUNS, SESSION_FILES
+from manydesks.pipeline.bronze import BODIES, EVENTS, PIPELINE_RUNS, SESSION_FILES, SESSION_MESSAGES
 from manydesks.pipeline.disk import disk_refusals
 from manydesks.pipeline.jobs.compact import compact
+from manydesks.pipeline.jobs.watch import Watch, level
+from manydesks.pipeline.jobs.whole import run
 from manydesks.pipeline.lock import LOCK, hold
 from manydesks.pipeline.place import Place, place_of, readable
 from manydesks.pipeline.remote import Remote
+from manydesks.pipeline.report.facts import gather
 from manydesks.pipeline.schemas import TABLES
-from manydesks.testing.s3 import S3, serve
+from manydesks.pipeline.silver import TRANSCRIPTS
+from manydesks.pipeline.stop import Stop
+from manydesks.settings.home import Home
+from manydesks.testing.history import Shape, history
+from manydesks.testing.s3 import ACCESS_KEY, S3, SECRET_KEY, serve
+from manydesks.testing.simulate import simulate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.pipeline.conftest import Ledger
+
 
 OVERLOAD = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
 ROW = {"job": "run", "started_at": 1, "ended_at": 2, "seconds": 0.1, "ok": True}
@@ -73,13 +94,12 @@ def folder_of(s3: S3, lake: Remote) -> Path:
 
 
 def spark_options(s3: S3, lake: Remote) -> dict[str, str]:
-    """What makes Hadoop take the lake for the folder."""
-    bucket, _, path = lake.root.removeprefix("s3://").partition("/")
-    folder_of(s3, lake).mkdir(parents=True, exist_ok=True)
+    """What makes Hadoop take the bucket for the folder."""
+    bucket = lake.root.removeprefix("s3://").partition("/")[0]
     return {
         "fs.s3a.impl": OVERLOAD,
         "fs.viewfs.overload.scheme.target.file.impl": "org.apache.hadoop.fs.LocalFileSystem",
-        f"fs.viewfs.mounttable.{bucket}.link./{path}": folder_of(s3, lake).as_uri(),
+        f"fs.viewfs.mounttable.{bucket}.linkFallback": (s3.folder / bucket).as_uri(),
     }
 
 
@@ -222,3 +242,268 @@ def test_a_store_that_refuses_is_one_sentence(s3: S3, remote: Remote, code: str,
     assert words in said
     assert "\n" not in said
     assert s3.url not in said
+
+
+def whole(folder: Path) -> str:
+    """Every file, Parquet unpacked."""
+    texts = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if path.suffix == ".parquet":
+            texts.append(json.dumps(pq.ParquetFile(path).read().to_pylist(), default=str))
+        else:
+            texts.append(path.read_bytes().decode("latin-1"))
+    return "\n".join(texts)
+
+
+def talk(home: Path, session: str, text: str) -> None:
+    """A mailbox in which one thing was asked and answered."""
+    folder = home / "sessions" / "coder" / session
+    host = HostMailbox(folder, session=session, agent="coder")
+    host.prepare()
+    host.put([Inbound(id="api_1", run="run_1", fence=1, kind="chat", at=7, content={"text": text}, tries=1)])
+    desk = DeskMailbox(folder / "in", folder / "out")
+    desk.open()
+    about: dict[str, Any] = {"run": "run_1", "at": 8}
+    answer = Outbound(id="out_1", fence=1, in_reply_to="api_1", kind="chat", content={"text": text}, **about)
+    desk.write(
+        steps=[Step(type="text", data={"text": text}, **about)],
+        messages=[answer],
+        acks=[Ack(message="api_1", fence=1, status="completed", **about)],
+    )
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_tables_are_those_of_a_folder(
+    ledger: Ledger, lake: Path, remote: Remote, over_s3: SparkSession, s3: S3, tmp_path: Path
+) -> None:
+    events = list(history(Shape(events=600, agents=3, days=3, seed=11)))
+    for part in (events[:400], events[400:]):
+        ledger.tell(part)
+        talk(tmp_path, f"s{len(part)}", "what a desk was told")
+        for place in (lake, remote):
+            run(ledger.path, place, over_s3, quiet)
+    expected = contents(lake)
+    assert contents(remote) == expected
+    assert all(expected[name] for name in ("events", "bodies", "spans", "topics_daily", SESSION_MESSAGES.name))
+    assert level(remote)
+
+    # nothing new is nothing written
+    versions = {spec.name: tables.version(remote, spec) for spec in COMPARED}
+    run(ledger.path, remote, over_s3, quiet)
+    assert {spec.name: tables.version(remote, spec) for spec in COMPARED} == versions
+
+    # what is published, and the page, need neither Spark nor the store
+    shown, there = gather(remote, 92), gather(lake, 92)
+    assert shown is not None
+    assert there is not None
+    assert replace(shown, built_at=0) == replace(there, built_at=0)
+    assert (remote.beside / FILE).is_file()
+    assert not list(folder_of(s3, remote).rglob(FILE))
+
+    ledger.execute("update bodies set text = '', erased_at = 5 where id = 3")
+    ledger.add(1, kind="body_erased", trace=None, message=None)
+    ledger.execute("update events set body = 3 where kind = 'body_erased'")
+    [gone] = [row["text"] for row in tables.find(remote, BODIES, "id", 3)]
+    assert json.dumps(gone)[1:-1] in whole(folder_of(s3, remote))
+    for place in (lake, remote):
+        run(ledger.path, place, over_s3, quiet, rebuild=place is remote)
+    expected = contents(lake)
+    assert contents(remote) == expected
+
+    before = len(list(folder_of(s3, remote).rglob("*.parquet")))
+    compact(remote, quiet, keep_hours=0)
+    assert contents(remote) == expected
+    assert len(list(folder_of(s3, remote).rglob("*.parquet"))) < before
+    assert json.dumps(gone)[1:-1] not in whole(folder_of(s3, remote))
+    run(ledger.path, remote, over_s3, quiet)
+    assert contents(remote) == expected
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_another_office_is_refused(
+    ledger: Ledger, remote: Remote, over_s3: SparkSession, tmp_path: Path, make_ledger: Any
+) -> None:
+    ledger.add(40)
+    run(ledger.path, remote, over_s3, quiet)
+    (tmp_path / "other").mkdir()
+    other = make_ledger(tmp_path / "other" / "office.db")
+    other.add(60, session="s2")
+    elsewhere = place_of(str(remote), tmp_path / "other" / "lake")
+    with pytest.raises(PipelineError, match=r"is not the same in the lake s3://.* belongs to another office"):
+        run(other.path, elsewhere, over_s3, quiet)
+    assert tables.count(remote, EVENTS) == 40
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_watch_keeps_it_fresh(ledger: Ledger, remote: Remote, over_s3: SparkSession, tmp_path: Path) -> None:
+    events = list(history(Shape(events=300, agents=2, days=2, seed=12)))
+    ledger.tell(events[:200])
+    stop, news = Stop(), threading.Condition()
+    reached: list[int] = []
+
+    def told(round: Any) -> None:
+        with news:
+            reached.append(round.to_seq)
+            news.notify_all()
+
+    watch = Watch(ledger.path, remote, over_s3, tmp_path, told=told, archived=lambda seq: True, stop=stop)
+    thread = threading.Thread(target=watch.run)
+    thread.start()
+    try:
+        with news:
+            assert news.wait_for(lambda: 200 in reached, PATIENCE)
+        ledger.tell(events[200:])
+        with news:
+            assert news.wait_for(lambda: len(events) in reached, PATIENCE)
+    finally:
+        stop.ask()
+        thread.join()
+    run(ledger.path, remote, over_s3, quiet)
+    found = sorted(map(tuple, tables.read(over_s3, remote, EVENTS).collect()))
+    assert found == ledger.events()
+
+
+RUN = """
+import sys
+from pathlib import Path
+from manydesks.pipeline.jobs import archive, whole
+from manydesks.pipeline.place import place_of
+from manydesks.pipeline.session import SparkOptions, session
+import json
+db, lake, folder, options = Path(sys.argv[1]), place_of(sys.argv[2], Path(sys.argv[3])), Path(sys.argv[4]), sys.argv[5]
+archive.CHUNK = 150
+spark = session(SparkOptions(master="local[2]", folder=folder, further=json.loads(options)))
+print("started", flush=True)
+whole.run(db, lake, spark, lambda *words: print(*words, flush=True))
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.deep)])
+def test_a_run_that_is_killed_loses_and_repeats_nothing(
+    ledger: Ledger, lake: Path, remote: Remote, over_s3: SparkSession, s3: S3, tmp_path: Path, kills: int
+) -> None:
+    choice = random.Random(kills + 200)
+    events = history(Shape(events=300 * kills + 200, agents=3, days=2, seed=kills))
+    further = {f"spark.hadoop.{name}": value for name, value in spark_options(s3, remote).items()}
+    command = [sys.executable, "-c", RUN, str(ledger.path), str(remote), str(remote.beside), str(tmp_path / "spark")]
+    for _ in range(kills):
+        ledger.tell([event for event, _ in zip(events, range(300), strict=False)])
+        with subprocess.Popen([*command, json.dumps(further)], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for _ in range(1 + choice.choice((choice.randint(0, 6), choice.randint(0, 40)))):
+                assert process.stdout.readline()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=choice.uniform(0, 0.5))
+            process.kill()
+            process.stdout.read()  # its Java ends a moment later
+        assert process.returncode == -signal.SIGKILL, "it ended before it was killed: the test proves less than it says"
+    ledger.tell(events)
+    for place in (lake, remote):
+        run(ledger.path, place, over_s3, quiet, patience=PATIENCE)
+    assert contents(remote) == contents(lake)
+    compact(remote, quiet, keep_hours=0)
+    assert contents(remote) == contents(lake)
+    # and of what the killed ones left nothing is there
+    there = {path.relative_to(folder_of(s3, remote)).as_posix() for path in folder_of(s3, remote).rglob("*.parquet")}
+    known = {path.relative_to(remote).as_posix() for spec in TABLES.values() for path in remote_files(remote, spec)}
+    assert {name for name in there if "/data/" in name} == known
+
+
+def remote_files(lake: Remote, spec: Any) -> list[Remote]:
+    return [path for path in tables.files(lake, spec) if isinstance(path, Remote)]
+
+
+class Person:
+    """Who types commands about an office whose lake is in the store."""
+
+    def __init__(self, home: Path, s3: S3, lake: Remote, options: dict[str, str]) -> None:
+        table = ", ".join(f'"spark.hadoop.{name}" = "{value}"' for name, value in options.items())
+        self.said = ""
+        self._environ = {
+            **os.environ,
+            **s3.environ,
+            "MANYDESKS_HOME": str(home),
+            "MANYDESKS_PIPELINE__LAKE": str(lake),
+            "MANYDESKS_PIPELINE__SPARK": f"{{{table}}}",
+            "MANYDESKS_PIPELINE__SHUFFLE_PARTITIONS": "2",
+            "MANYDESKS_PIPELINE__MEMORY": "1g",
+        }
+
+    def types(self, *words: str, code: int = 0) -> str:
+        command = [sys.executable, "-m", "manydesks", *words]
+        ran = subprocess.run(command, env=self._environ, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        self.said += ran.stdout + ran.stderr
+        assert ran.returncode == code, (words, ran.stderr)
+        if code:
+            assert ran.stdout == ""
+            return ran.stderr
+        return ran.stdout
+
+
+@pytest.fixture
+def office(home: Path) -> Home:
+    made = Home(home)
+    simulate(made, Shape(events=400, agents=3, days=3, seed=5), lambda done: None)
+    return made
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_every_command_works(office: Home, remote: Remote, s3: S3, spark: SparkSession, tmp_path: Path) -> None:
+    lake = replace(remote, beside=office.lake)
+    run(office.office_db, tmp_path / "lake", spark, quiet)
+    person = Person(office.path, s3, lake, spark_options(s3, lake))
+
+    assert "level with the ledger" in person.types("pipeline", "run")
+    assert contents(lake) == contents(tmp_path / "lake")
+    assert "all alike" in person.types("pipeline", "status", "--check")
+    assert json.loads(person.types("pipeline", "status", "--json"))["lake"] == str(lake)
+    counted = json.loads(person.types("pipeline", "query", "--json", "select count(*) from events"))
+    assert counted["rows"] == [[tables.count(lake, EVENTS)]]
+    told = {one["table"]: one for one in json.loads(person.types("pipeline", "tables", "--json"))["tables"]}
+    assert told["transcripts"]["rows"] == tables.count(lake, TRANSCRIPTS)
+    talks = [json.loads(line) for line in person.types("pipeline", "export").splitlines()]
+    assert talks
+    assert all(talk["messages"] for talk in talks)
+    person.types("pipeline", "report", "--out", str(tmp_path / "page.html"))
+    assert "<html" in (tmp_path / "page.html").read_text()
+    person.types("pipeline", "compact", "--vacuum", "--keep", "0h", "--yes")
+    person.types("pipeline", "rebuild", "--yes")
+    assert contents(lake) == contents(tmp_path / "lake")
+    person.types("backup", str(tmp_path / "a.backup"))
+
+    logs = "".join(path.read_text(errors="replace") for path in office.logs.iterdir())
+    assert SECRET_KEY not in person.said + logs
+    assert ACCESS_KEY not in person.said + logs
+    assert sorted(path.name for path in office.lake.iterdir()) == [".lock", ".next", FILE]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_cluster_makes_the_same_tables(
+    office: Home, remote: Remote, s3: S3, spark: SparkSession, tmp_path: Path
+) -> None:
+    run(office.office_db, tmp_path / "lake", spark, quiet)
+    person = Person(office.path, s3, remote, spark_options(s3, remote))
+    assert "level with the ledger" in person.types("pipeline", "run", "--master", "local-cluster[2,1,1024]")
+    assert contents(remote) == contents(tmp_path / "lake")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_spark_that_knows_no_such_place_says_so(office: Home, remote: Remote, s3: S3, spark: SparkSession) -> None:
+    said = Person(office.path, s3, remote, {}).types("pipeline", "run", code=1)
+    assert said.startswith("manydesks: The pipeline failed: this Spark cannot read s3a:// places: name the package")
+    assert said.count("\n") == 1

@@ -123,6 +123,9 @@ def main(folder: Path, page: int) -> None:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # head and body in one packet, and at once: or else each answer waits for the client to have seen its first half
+    wbufsize = -1
+    disable_nagle_algorithm = True
     folder: Path
     page: int
     writing: threading.Lock
