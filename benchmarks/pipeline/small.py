@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import threading
 import time
@@ -132,5 +131,5 @@ def _files(lake: Path) -> set[str]:
     found: set[str] = set()
     for spec in TABLES.values():
         if tables.exists(lake, spec):
-            found |= {os.fspath(path) for path in tables.files(lake, spec)}
+            found |= {str(path) for path in tables.files(lake, spec)}
     return found

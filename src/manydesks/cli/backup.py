@@ -84,8 +84,8 @@ def _own_lake(invocation: Invocation) -> Path | None:
     from manydesks.settings.load import load_settings
 
     home = invocation.home
-    elsewhere = load_settings(home, invocation.environ).pipeline.lake
-    if elsewhere and Path(elsewhere).resolve() != home.lake.resolve():
+    pipeline = load_settings(home, invocation.environ).pipeline
+    if "://" in pipeline.lake or pipeline.lake_folder(home.lake).resolve() != home.lake.resolve():
         return None
     return home.lake
 

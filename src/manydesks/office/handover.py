@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from manydesks.domain.envelope import Claimed, Work
@@ -116,8 +115,8 @@ class Handover:
         if not asked or place.claimed is None:
             return
         floor = self._floor
-        lake = Path(floor.settings.pipeline.lake) if floor.settings.pipeline.lake else floor.home.lake
-        insights, head = Insights(lake / FILE), await floor.store.head()
+        folder = floor.settings.pipeline.lake_folder(floor.home.lake)
+        insights, head = Insights(folder / FILE), await floor.store.head()
         for payload in asked:
             found = await floor.threads.run(history.answer, insights, payload, head)
             if (claimed := place.claimed) is not None:

@@ -7,9 +7,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from manydesks.domain.errors import PipelineError
 from manydesks.settings.home import reason_of
+
+if TYPE_CHECKING:
+    from manydesks.pipeline.place import Place
 
 #: with less than this SQLite cannot even open a store to read: its index of the log takes 32 KiB
 LEAST_BYTES = 64 * 1024
@@ -19,9 +23,15 @@ FULL = "the disk is full"
 #: delta-rs gives the number in its text only
 _NUMBER = re.compile(r"\(os error (\d+)\)")
 
+#: delta-rs tells the causes of an error line by line, with an arrow before each, often in colour
+_CAUSE = re.compile(r"\s*(?:\x1b\[\d+m)?↳(?:\x1b\[0m)?\s*")
+#: which request it was: the address may be signed, and so as good as a password
+_REQUEST = re.compile(r"Error performing (?:list request|[A-Z]+ .*? - )(?:: )?", re.DOTALL)
+_ANSWER = re.compile(r"<\?xml.*?(?:<Code>(\w+)</Code>.*)?$", re.DOTALL)
+
 
 @contextmanager
-def disk_refusals(path: Path) -> Iterator[None]:
+def disk_refusals(path: Place) -> Iterator[None]:
     """What the operating system refuses inside becomes a `PipelineError` that names the file, or else `path`.
 
     A connection that broke is no matter of the disk and passes: Spark's Java, or whoever reads our output, is gone.
@@ -49,4 +59,8 @@ def _reason(error: OSError) -> str:
     if number is not None:
         code = int(number.group(1))
         return reason_of(OSError(code, os.strerror(code)))
-    return " ".join(reason_of(error).split())
+    said = reason_of(error)
+    if _CAUSE.search(said):
+        said = _REQUEST.sub("", _CAUSE.sub(": ", said.strip()))
+        said = _ANSWER.sub(lambda found: found[1] or "", said).rstrip(": .")
+    return " ".join(said.split())

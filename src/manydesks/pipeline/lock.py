@@ -1,7 +1,8 @@
 """The lake's lock: one writer at a time, in this process or any other.
 
 `.lock` is the right to write. Who waits for it waits behind `.next`, so that a writer which comes back at once, as
-`watch` does, finds somebody before it.
+`watch` does, finds somebody before it. Both are files of this machine: for a lake that lies elsewhere they are in the
+office's home, and against another office stands what each commit compares (`commit.py`).
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 
 from manydesks.domain.errors import LakeBusy, LakeWatched
 from manydesks.pipeline.disk import disk_refusals
-from manydesks.pipeline.place import check_place
+from manydesks.pipeline.place import Place, check_place, here
 
 LOCK = ".lock"
 NEXT = ".next"
@@ -31,8 +31,10 @@ RETRY_SECONDS = 0.05
 class HeldLake:
     """A lake that this run alone may write; only `hold` makes one."""
 
-    #: the lake's folder
-    folder: Path
+    #: the lake
+    folder: Place
+    #: of a lake that other machines may write too: the newest commit of each table that this run knows of
+    versions: dict[str, int] = field(default_factory=dict)
 
 
 def _wait(pid: str) -> None:
@@ -40,7 +42,7 @@ def _wait(pid: str) -> None:
 
 
 @contextmanager
-def hold(lake: Path, *, patience: float = 0.0, waits: Callable[[str], None] = _wait) -> Iterator[HeldLake]:
+def hold(lake: Place, *, patience: float = 0.0, waits: Callable[[str], None] = _wait) -> Iterator[HeldLake]:
     """Holds the lake for writing, making its folder if need be. Raises `LakeBusy` if another run holds it and does not
     let go within `patience` seconds, and `PipelineError` if the folder cannot be written.
 
@@ -62,7 +64,7 @@ def hold(lake: Path, *, patience: float = 0.0, waits: Callable[[str], None] = _w
 
 
 @contextmanager
-def watching(lake: Path) -> Iterator[None]:
+def watching(lake: Place) -> Iterator[None]:
     """One `watch` at a time. Raises `LakeWatched` at once if there is another; others may write between its rounds."""
     with _opened(lake, WATCH) as file:
         if not _take(file):
@@ -72,11 +74,12 @@ def watching(lake: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(lake: Path, name: str) -> Iterator[int]:
+def _opened(lake: Place, name: str) -> Iterator[int]:
     check_place(lake)
-    with disk_refusals(lake):
-        lake.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = os.open(lake / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    folder = here(lake)
+    with disk_refusals(folder):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        file = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         yield file
     finally:
@@ -91,7 +94,7 @@ def _take(file: int) -> bool:
     return True
 
 
-def _sign(lake: Path, file: int) -> None:
+def _sign(lake: Place, file: int) -> None:
     with disk_refusals(lake):
         os.ftruncate(file, 0)
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)

@@ -7,7 +7,6 @@ bronze stay in the order of their keys, so that a reader can go on leaving out t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,9 +16,10 @@ from pyspark.sql.types import LongType
 from manydesks.domain.clock import Clock
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.columns import DAY, TableSpec
-from manydesks.pipeline.commit import Change, commit_files
+from manydesks.pipeline.commit import Change
 from manydesks.pipeline.lock import HeldLake
-from manydesks.pipeline.tables import File
+from manydesks.pipeline.place import Place, readable, writable
+from manydesks.pipeline.tables import File, commit
 
 #: a file grows to about this; one of half the size is left alone
 TARGET_BYTES = 64 << 20
@@ -77,16 +77,15 @@ def newest(spec: TableSpec, found: Iterable[File], most: int, target: int = TARG
 
 def merge(held: HeldLake, spec: TableSpec, wanted: Sequence[Sequence[File]], clock: Clock) -> int:
     """Each of these becomes one file; how many files there are less. The old files stay for readers that hold them."""
-    folder = held.folder / spec.folder
     fewer = 0
     for part in _commits(wanted):
         removed = [file.removal(clock.now(), changes_data=False) for bin in part for file in bin]
 
-        def write(attempt: Path, part: list[Sequence[File]] = part) -> None:
+        def write(attempt: Place, part: list[Sequence[File]] = part) -> None:
             for number, bin in enumerate(part):
                 _write(attempt / f"merged-{number:05d}.parquet", spec, bin)
 
-        added = commit_files(folder, spec, write, clock, Change(removed=removed, changes_data=False))[1]
+        added = commit(held, spec, write, clock, Change(removed=removed, changes_data=False))[1]
         fewer += len(removed) - added
     return fewer
 
@@ -119,10 +118,10 @@ def _commits(wanted: Sequence[Sequence[File]]) -> Iterator[list[Sequence[File]]]
         yield part
 
 
-def _write(path: Path, spec: TableSpec, old: Sequence[File]) -> None:
+def _write(path: Place, spec: TableSpec, old: Sequence[File]) -> None:
     schema = to_arrow_schema(spec.schema)
     written = 0
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    with writable(path) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
         group: list[pa.RecordBatch] = []
         rows = weight = 0
         for batch in _batches(old, schema):
@@ -146,7 +145,7 @@ def _write(path: Path, spec: TableSpec, old: Sequence[File]) -> None:
 def _batches(old: Sequence[File], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Columns that were added to the table since a file was written are NULL."""
     for file in old:
-        with pq.ParquetFile(file.path) as opened:
+        with pq.ParquetFile(readable(file.path)) as opened:
             for batch in opened.iter_batches(batch_size=BATCH_ROWS):
                 have = set(batch.schema.names)
                 if unknown := have - set(schema.names):

@@ -24,6 +24,8 @@ from manydesks.pipeline import tables
 from manydesks.pipeline.columns import DAY, TableSpec
 from manydesks.pipeline.gold import GOLD
 from manydesks.pipeline.lock import HeldLake
+from manydesks.pipeline.place import Place, here, readable, sync
+from manydesks.pipeline.remote import Remote
 
 TYPES = {LongType: "integer", StringType: "text", DoubleType: "real", BooleanType: "integer"}
 
@@ -57,11 +59,15 @@ def publish(held: HeldLake, clock: Clock) -> Published:
     lake = held.folder
     specs = [spec for spec in GOLD if spec.name in TABLES and tables.exists(lake, spec)]
     to_seq = min((tables.covered(lake, spec, spec.name) for spec in specs), default=0)
-    versions = json.dumps({spec.name: tables.version(lake, spec) for spec in specs}, sort_keys=True)
-    path = lake / FILE
+    made_of: dict[str, Any] = {spec.name: tables.version(lake, spec) for spec in specs}
+    if isinstance(lake, Remote):
+        made_of["lake"] = str(lake)  # the file lies in the home, where another lake's may be
+    versions = json.dumps(made_of, sort_keys=True)
+    folder = here(lake)
+    path = folder / FILE
     if len(specs) < len(TABLES) or _meta(path).items() >= {"version": str(VERSION), "versions": versions}.items():
         return Published(path=path, to_seq=to_seq, rows=0)
-    new = lake / NEW
+    new = folder / NEW
     new.unlink(missing_ok=True)
     rows = 0
     os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -75,9 +81,9 @@ def publish(held: HeldLake, clock: Clock) -> Published:
         meta = {"version": VERSION, "to_seq": to_seq, "built_at": clock.now(), "versions": versions}
         db.executemany("insert into meta values (?, ?)", [(name, str(value)) for name, value in meta.items()])
         db.commit()
-    _sync(new)
+    sync([new])
     new.replace(path)
-    _sync(lake)
+    sync([folder])
     return Published(path=path, to_seq=to_seq, rows=rows)
 
 
@@ -97,14 +103,14 @@ def _fill(db: sqlite3.Connection, spec: TableSpec, rows: Iterable[tuple[Any, ...
     return max(done, 0)
 
 
-def _rows(lake: Path, spec: TableSpec) -> Iterator[tuple[Any, ...]]:
+def _rows(lake: Place, spec: TableSpec) -> Iterator[tuple[Any, ...]]:
     """Newest days first; one day in memory at a time, since a file holds one."""
     names = [column.name for column in spec.columns]
-    by_day: dict[str, list[Path]] = {}
+    by_day: dict[str, list[Place]] = {}
     for file in tables.snapshot(lake, spec):
         by_day.setdefault(str(file.entry.get(f"min.{DAY}", "")), []).append(file.path)
     for day in sorted(by_day, reverse=True)[: DAYS.get(spec.name)]:
-        found = [row for path in by_day[day] for row in pq.ParquetFile(path).read().to_pylist()]
+        found = [row for path in by_day[day] for row in pq.ParquetFile(readable(path)).read().to_pylist()]
         # the last wish first: each sorting keeps the order of what it finds alike
         for wish in reversed((ORDER.get(spec.name, "") or " ".join(names)).split()):
             found.sort(key=lambda row: _sortable(row[wish.removeprefix("-")]), reverse=wish.startswith("-"))
@@ -124,11 +130,3 @@ def _meta(path: Path) -> dict[str, str]:
             return dict(db.execute("select name, value from meta").fetchall())
     except sqlite3.DatabaseError:
         return {}
-
-
-def _sync(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.failure import in_one_sentence
+from manydesks.pipeline.place import Place, readable
 from manydesks.pipeline.schemas import EVENTS
 from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.sources.ledger import VIEWS, connect, windows
@@ -42,12 +43,12 @@ class Reconciliation:
         return not self.only_lake and not self.only_store
 
 
-def check_no_gap(written: Sequence[Path], after: int, upto: int) -> None:
+def check_no_gap(written: Sequence[Place], after: int, upto: int) -> None:
     """Raises `PipelineError` unless the files hold every `seq` of `after < seq <= upto` exactly once.
 
     Looks at what was really written, not at what was asked for. Each file ascends by one, as the source reads.
     """
-    parts = [pq.ParquetFile(path).read(columns=["seq"]).column("seq").combine_chunks() for path in written]
+    parts = [pq.ParquetFile(readable(path)).read(columns=["seq"]).column("seq").combine_chunks() for path in written]
     expected = after + 1
     for seqs in sorted((part for part in parts if len(part)), key=lambda part: part[0].as_py()):
         _expect(expected, seqs[0].as_py())
@@ -61,7 +62,7 @@ def check_no_gap(written: Sequence[Path], after: int, upto: int) -> None:
     _expect(expected, upto + 1)
 
 
-def check_same_ledger(lake: Path, db: Path, reached: int, head: int) -> None:
+def check_same_ledger(lake: Place, db: Path, reached: int, head: int) -> None:
     """Raises `PipelineError` if the store is not the one that the lake was archived from.
 
     A store that was put back from a backup counts its events on from an older one: archiving it would skip as many
@@ -95,7 +96,7 @@ def reconcile(lake: DataFrame, store: DataFrame) -> Reconciliation:
         )
 
 
-def reconcile_events(spark: SparkSession, lake: Path, db: Path, first: int, reached: int) -> Reconciliation:
+def reconcile_events(spark: SparkSession, lake: Place, db: Path, first: int, reached: int) -> Reconciliation:
     """Compares the events from `first` on: those of the lake with those of the store up to where the lake reaches."""
     view = VIEWS["export_events"]
     archived = read(spark, lake, EVENTS).where(f"seq >= {first}")

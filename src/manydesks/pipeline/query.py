@@ -18,6 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.failure import SPARK_FAILURES, sentence
+from manydesks.pipeline.place import Place
 from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.tables import present, read
 
@@ -47,7 +48,7 @@ def require_query(sql: str) -> str:
     return text
 
 
-def query(lake: Path, sql: str, spark: SparkSession) -> QueryResult:
+def query(lake: Place, sql: str, spark: SparkSession) -> QueryResult:
     """Runs one query over the newest snapshot of each table.
 
     Raises `PipelineError` with one sentence if the text is not a query, names an unknown table, or fails.
@@ -57,7 +58,7 @@ def query(lake: Path, sql: str, spark: SparkSession) -> QueryResult:
         return QueryResult(columns=tuple(frame.columns), rows=tuple(map(tuple, frame.collect())))
 
 
-def query_rows(lake: Path, sql: str, spark: SparkSession) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
+def query_rows(lake: Place, sql: str, spark: SparkSession) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
     """The columns, and the rows one after another: a part of them is in memory at a time. Raises as `query` does."""
     frame, names = _frame(lake, sql, spark)
 
@@ -68,7 +69,7 @@ def query_rows(lake: Path, sql: str, spark: SparkSession) -> tuple[tuple[str, ..
     return tuple(frame.columns), rows()
 
 
-def query_to_parquet(lake: Path, sql: str, spark: SparkSession, path: Path, scratch: Path) -> int:
+def query_to_parquet(lake: Place, sql: str, spark: SparkSession, path: Path, scratch: Path) -> int:
     """Writes the answer into one Parquet file, in the order that the query gives it; how many rows.
 
     Where Spark's executors write to this machine's files they write `scratch`, a folder that must not be there yet;
@@ -87,7 +88,7 @@ def query_to_parquet(lake: Path, sql: str, spark: SparkSession, path: Path, scra
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _frame(lake: Path, sql: str, spark: SparkSession) -> tuple[DataFrame, list[str]]:
+def _frame(lake: Place, sql: str, spark: SparkSession) -> tuple[DataFrame, list[str]]:
     text = require_query(sql)
     names = []
     for spec in present(lake):

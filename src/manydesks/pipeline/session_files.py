@@ -22,6 +22,7 @@ from manydesks.mailbox.hostile import NOT_LINKED
 from manydesks.pipeline import tables
 from manydesks.pipeline.bronze import QUARANTINE, SESSION_FILES, SESSION_MESSAGES, SESSIONS
 from manydesks.pipeline.columns import TableSpec
+from manydesks.pipeline.place import Place, readable
 from manydesks.pipeline.sources.mailbox import FILES, Cursor, Seen
 from manydesks.pipeline.tables import Range
 
@@ -158,7 +159,7 @@ def found(sessions: Path, now: int) -> Iterator[Found]:
                 )
 
 
-def known(lake: Path) -> dict[str, Known]:
+def known(lake: Place) -> dict[str, Known]:
     """Every file that was ever looked into, by its path, with all that the lake has of it."""
     files = (
         {row["path"]: Known.of(row) for row in _read(lake, SESSION_FILES)} if tables.exists(lake, SESSION_FILES) else {}
@@ -170,7 +171,7 @@ def known(lake: Path) -> dict[str, Known]:
     return files
 
 
-def taken(lake: Path, spec: TableSpec, batch: int, files: dict[str, Known]) -> None:
+def taken(lake: Place, spec: TableSpec, batch: int, files: dict[str, Known]) -> None:
     """Counts in what the table has of later readings than this one."""
     if spec is QUARANTINE:
         for row in _read(lake, spec, batch):
@@ -213,18 +214,18 @@ def _given(rows: pa.Table, files: dict[str, Known]) -> None:
         files[path] = replace(file, cursor=replace(file.cursor, fence=fence, given=tuple(sorted(given))))
 
 
-def _read(lake: Path, spec: TableSpec, batch: int | None = None) -> list[dict[str, Any]]:
+def _read(lake: Place, spec: TableSpec, batch: int | None = None) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = _table(lake, spec, batch, spec.schema.names).to_pylist()
     return rows
 
 
-def _table(lake: Path, spec: TableSpec, batch: int | None, columns: list[str]) -> pa.Table:
+def _table(lake: Place, spec: TableSpec, batch: int | None, columns: list[str]) -> pa.Table:
     """These columns of all rows, or of later readings than `batch`."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schema = pa.schema([to_arrow_schema(spec.schema).field(name) for name in columns])
     wanted = () if batch is None else (Range(column="batch", least=batch + 1, most=1 << 62),)
-    parts = [pq.ParquetFile(file.path).read(columns=columns) for file in tables.snapshot(lake, spec, *wanted)]
+    parts = [pq.ParquetFile(readable(file.path)).read(columns=columns) for file in tables.snapshot(lake, spec, *wanted)]
     rows = pa.concat_tables([schema.empty_table(), *(part.cast(schema) for part in parts)])
     return rows if batch is None else rows.filter(pc.greater(rows["batch"], batch))
 

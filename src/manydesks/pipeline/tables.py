@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +24,11 @@ from pyspark.sql.types import StructType
 from manydesks.domain.clock import Clock
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.columns import DAY, TableSpec
-from manydesks.pipeline.commit import DAY_FOLDER, Change, commit_files, sweep_attempts, sync_log, uri
+from manydesks.pipeline.commit import DAY_FOLDER, Change, commit_files, sweep_attempts, sync_log
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.lock import HeldLake
-from manydesks.pipeline.place import PATTERN
+from manydesks.pipeline.place import Place, delta_options, readable, spark_pattern, uri, writable
+from manydesks.pipeline.remote import Remote
 from manydesks.pipeline.schemas import TABLES, check_schema, making_of
 from manydesks.pipeline.writing import write_rows
 
@@ -43,7 +44,7 @@ MAKING = "making"
 FEW = 50_000
 
 #: gets the files that were written, before the commit
-Check = Callable[[Sequence[Path]], None]
+Check = Callable[[Sequence[Place]], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,7 @@ class Range:
 class File:
     """One Parquet file of a snapshot, as the table's log describes it."""
 
-    path: Path
+    path: Place
     entry: Mapping[str, Any]
 
     @property
@@ -107,19 +108,20 @@ class File:
         )
 
 
-def exists(lake: Path, spec: TableSpec) -> bool:
+def exists(lake: Place, spec: TableSpec) -> bool:
     """Whether the table was ever made."""
-    return deltalake.DeltaTable.is_deltatable(uri(lake / spec.folder))
+    folder = lake / spec.folder
+    return deltalake.DeltaTable.is_deltatable(uri(folder), delta_options(folder))
 
 
-def covered(lake: Path, spec: TableSpec, app: str) -> int:
+def covered(lake: Place, spec: TableSpec, app: str) -> int:
     """How far the table reaches by its own log; 0 if nothing was ever committed."""
     if not exists(lake, spec):
         return 0
     return _open(lake, spec).transaction_version(app) or 0
 
 
-def reached(lake: Path, spec: TableSpec) -> int:
+def reached(lake: Place, spec: TableSpec) -> int:
     """How far a table of silver or gold reaches; 0 if it was made otherwise than now, and so is to be made anew."""
     if not exists(lake, spec):
         return 0
@@ -129,18 +131,18 @@ def reached(lake: Path, spec: TableSpec) -> int:
     return table.transaction_version(spec.name) or 0
 
 
-def check_known(lake: Path) -> None:
+def check_known(lake: Place) -> None:
     """Raises `PipelineError` if a table was made by a newer version of ManyDesks, which this one would damage."""
     for spec in present(lake):
         _check_known(lake, spec, _open(lake, spec))
 
 
-def version(lake: Path, spec: TableSpec) -> int:
+def version(lake: Place, spec: TableSpec) -> int:
     """The number of the table's newest commit."""
     return _open(lake, spec).version()
 
 
-def snapshot(lake: Path, spec: TableSpec, *wanted: Range, days: Collection[str] | None = None) -> list[File]:
+def snapshot(lake: Place, spec: TableSpec, *wanted: Range, days: Collection[str] | None = None) -> list[File]:
     """The files of the newest snapshot that may hold such rows; `days`: of a table that is written by days."""
     entries = pa.table(_open(lake, spec).get_add_actions(flatten=True)).to_pylist()
     found = [File(path=lake / spec.folder / entry["path"], entry=entry) for entry in entries]
@@ -149,30 +151,30 @@ def snapshot(lake: Path, spec: TableSpec, *wanted: Range, days: Collection[str] 
     return [file for file in found if all(file.may_hold(one) for one in wanted)]
 
 
-def files(lake: Path, spec: TableSpec) -> list[Path]:
+def files(lake: Place, spec: TableSpec) -> list[Place]:
     """The Parquet files of the table's newest snapshot."""
     return [file.path for file in snapshot(lake, spec)]
 
 
-def count(lake: Path, spec: TableSpec) -> int:
+def count(lake: Place, spec: TableSpec) -> int:
     """The rows of the newest snapshot, by the table's log alone."""
     return rows_of(snapshot(lake, spec))
 
 
-def find(lake: Path, spec: TableSpec, column: str, value: int) -> list[dict[str, Any]]:
+def find(lake: Place, spec: TableSpec, column: str, value: int) -> list[dict[str, Any]]:
     """The rows with this value, without Spark; only for a column of whole numbers, whose range each file's entry has.
 
     Reads the files itself: a process that used `to_pyarrow_dataset` of delta-rs now and then aborts when it ends.
     """
     found: list[dict[str, Any]] = []
     for file in snapshot(lake, spec, Range(column=column, least=value, most=value)):
-        rows = pq.ParquetFile(file.path).read()
+        rows = pq.ParquetFile(readable(file.path)).read()
         found += rows.filter(pc.equal(rows.column(column), value)).to_pylist()
     return found
 
 
 def read(
-    spark: SparkSession, lake: Path, spec: TableSpec, *wanted: Range, days: Collection[str] | None = None
+    spark: SparkSession, lake: Place, spec: TableSpec, *wanted: Range, days: Collection[str] | None = None
 ) -> DataFrame:
     """The newest snapshot, or of it only files that may hold such rows. `PipelineError` if the table was never made."""
     if not exists(lake, spec):
@@ -180,11 +182,11 @@ def read(
     return read_files(spark, lake, spec, snapshot(lake, spec, *wanted, days=days))
 
 
-def read_files(spark: SparkSession, lake: Path, spec: TableSpec, found: Iterable[File]) -> DataFrame:
+def read_files(spark: SparkSession, lake: Place, spec: TableSpec, found: Iterable[File]) -> DataFrame:
     """These files; columns that were added to the table since they were written are NULL."""
     schema = StructType.fromJson(json.loads(_open(lake, spec).schema().to_json()))
     found = list(found)
-    paths = [_literal(file.path) for file in found]
+    paths = [spark_pattern(file.path) for file in found]
     with in_one_sentence(f"Spark could not read the table '{spec.name}'"):
         if not paths:
             return spark.createDataFrame([], schema)
@@ -202,7 +204,7 @@ def gathered(rows: DataFrame, count: int) -> DataFrame:
     return rows.coalesce(1) if count <= FEW else rows
 
 
-def present(lake: Path) -> list[TableSpec]:
+def present(lake: Place) -> list[TableSpec]:
     """The tables that this lake has, in the order of `schemas.TABLES`."""
     return [spec for spec in TABLES.values() if exists(lake, spec)]
 
@@ -213,7 +215,7 @@ def ensure(held: HeldLake, spec: TableSpec) -> None:
     folder = held.folder / spec.folder
     wanted = deltalake.Schema.from_json(spec.schema.json())  # a StructType writes itself as Delta's log does
     if not exists(held.folder, spec):
-        deltalake.DeltaTable.create(uri(folder), wanted, mode="ignore")
+        deltalake.DeltaTable.create(uri(folder), wanted, mode="ignore", storage_options=delta_options(folder))
         sync_log(folder)
     else:
         table = _open(held.folder, spec)
@@ -224,7 +226,7 @@ def ensure(held: HeldLake, spec: TableSpec) -> None:
         if added:
             table.alter.add_columns(added)
             sync_log(folder)
-    _sweep(held.folder, spec)
+    _sweep(held, spec)
 
 
 def sweep(held: HeldLake) -> None:
@@ -234,11 +236,11 @@ def sweep(held: HeldLake) -> None:
     """
     check_known(held.folder)
     for spec in present(held.folder):
-        _sweep(held.folder, spec)
+        _sweep(held, spec)
 
 
 def append_files_once(
-    held: HeldLake, spec: TableSpec, write: Callable[[Path], None], mark: Mark, clock: Clock, check: Check
+    held: HeldLake, spec: TableSpec, write: Callable[[Any], None], mark: Mark, clock: Clock, check: Check
 ) -> int:
     """Adds the files that `write` puts into the folder it is given, and moves the mark, both or neither; returns the
     number of rows.
@@ -249,11 +251,12 @@ def append_files_once(
     if covered(held.folder, spec, mark.app) >= mark.version:
         return 0
 
-    def checked(attempt: Path) -> None:
+    def checked(attempt: Place) -> None:
         write(attempt)
-        check(sorted(attempt.glob("*.parquet")))
+        found: list[Any] = sorted(attempt.glob("*.parquet"))
+        check(found)
 
-    return commit_files(held.folder / spec.folder, spec, checked, clock, Change(properties=_made(spec, mark)))[0]
+    return commit(held, spec, checked, clock, Change(properties=_made(spec, mark)))[0]
 
 
 def replace_days(
@@ -278,13 +281,13 @@ def replace_days(
     ready = rows.select(*columns)
     check_schema(ready.schema, spec)
 
-    def write(attempt: Path) -> None:
+    def write(attempt: Place) -> None:
         named = ready.withColumn(DAY_FOLDER, ready[DAY])
         # one file for each day
         together = gathered(named, made_of) if made_of <= FEW else named.repartition(DAY_FOLDER)
         write_rows(together, spec, attempt, by=DAY_FOLDER)
 
-    return commit_files(held.folder / spec.folder, spec, write, clock, change)[0]
+    return commit(held, spec, write, clock, change)[0]
 
 
 def replace_all(held: HeldLake, spec: TableSpec, rows: DataFrame, mark: Mark, clock: Clock) -> int:
@@ -296,18 +299,18 @@ def replace_all(held: HeldLake, spec: TableSpec, rows: DataFrame, mark: Mark, cl
     ready = rows.select(*(column.name for column in spec.columns))
     check_schema(ready.schema, spec)
 
-    def write(attempt: Path) -> None:
+    def write(attempt: Place) -> None:
         write_rows(ready.coalesce(1), spec, attempt)
 
     change = Change(removed=removed, properties=_made(spec, mark))
-    return commit_files(held.folder / spec.folder, spec, write, clock, change)[0]
+    return commit(held, spec, write, clock, change)[0]
 
 
-def replace_all_files(held: HeldLake, spec: TableSpec, write: Callable[[Path], None], mark: Mark, clock: Clock) -> int:
+def replace_all_files(held: HeldLake, spec: TableSpec, write: Callable[[Any], None], mark: Mark, clock: Clock) -> int:
     """The same with files that `write` puts into the folder it is given."""
     removed = [file.removal(clock.now()) for file in snapshot(held.folder, spec)]
     change = Change(removed=removed, properties=_made(spec, mark))
-    return commit_files(held.folder / spec.folder, spec, write, clock, change)[0]
+    return commit(held, spec, write, clock, change)[0]
 
 
 def rewrite(
@@ -324,17 +327,31 @@ def rewrite(
     removed = [file.removal(clock.now(), changes_data=changes_data) for file in old]
     check_schema(rows.schema, spec)
 
-    def write(attempt: Path) -> None:
+    def write(attempt: Place) -> None:
         write_rows(rows, spec, attempt)
 
     properties = mark.properties if mark is not None else None
     change = Change(removed=removed, changes_data=changes_data, properties=properties)
-    return commit_files(held.folder / spec.folder, spec, write, clock, change)[1]
+    return commit(held, spec, write, clock, change)[1]
 
 
 def advance(held: HeldLake, spec: TableSpec, mark: Mark, clock: Clock) -> None:
     """Nothing new for this table: only the mark moves."""
-    commit_files(held.folder / spec.folder, spec, lambda attempt: None, clock, Change(properties=_made(spec, mark)))
+    commit(held, spec, lambda attempt: None, clock, Change(properties=_made(spec, mark)))
+
+
+def commit(
+    held: HeldLake, spec: TableSpec, write: Callable[[Any], None], clock: Clock, change: Change
+) -> tuple[int, int]:
+    """As `commit_files` does. In a lake that other machines may write too, only if nobody did since this run first saw
+    the table."""
+    folder = held.folder / spec.folder
+    if not isinstance(folder, Remote):
+        return commit_files(folder, spec, write, clock, change)
+    known = _known(held, spec)
+    done = commit_files(folder, spec, write, clock, replace(change, base=known))
+    held.versions[spec.name] = known + 1
+    return done
 
 
 def append_row(held: HeldLake, spec: TableSpec, row: Mapping[str, Any], clock: Clock) -> None:
@@ -342,22 +359,24 @@ def append_row(held: HeldLake, spec: TableSpec, row: Mapping[str, Any], clock: C
     ensure(held, spec)
     rows = pa.Table.from_pylist([dict(row)], schema=to_arrow_schema(spec.schema))
 
-    def write(attempt: Path) -> None:
+    def write(attempt: Place) -> None:
         # not `write_deltalake`, which panics on a path with brackets in it
-        pq.write_table(rows, attempt / "row.parquet")
+        with writable(attempt / "row.parquet") as file:
+            pq.write_table(rows, file)
 
-    commit_files(held.folder / spec.folder, spec, write, clock, Change())
+    commit(held, spec, write, clock, Change())
 
 
-def _open(lake: Path, spec: TableSpec) -> deltalake.DeltaTable:
-    return deltalake.DeltaTable(uri(lake / spec.folder))
+def _open(lake: Place, spec: TableSpec) -> deltalake.DeltaTable:
+    folder = lake / spec.folder
+    return deltalake.DeltaTable(uri(folder), storage_options=delta_options(folder))
 
 
 def _made(spec: TableSpec, mark: Mark) -> CommitProperties:
     return mark.with_counts({MAKING: making_of(spec)})
 
 
-def _check_known(lake: Path, spec: TableSpec, table: deltalake.DeltaTable) -> None:
+def _check_known(lake: Place, spec: TableSpec, table: deltalake.DeltaTable) -> None:
     found = StructType.fromJson(json.loads(table.schema().to_json()))
     known = {column.name: column.type for column in spec.columns}
     strange = [field.name for field in found.fields if known.get(field.name) != field.dataType]
@@ -372,10 +391,16 @@ def _check_known(lake: Path, spec: TableSpec, table: deltalake.DeltaTable) -> No
     )
 
 
-def _sweep(lake: Path, spec: TableSpec) -> None:
-    sweep_attempts(lake / spec.folder, files(lake, spec))
+def _known(held: HeldLake, spec: TableSpec) -> int:
+    if spec.name not in held.versions:
+        held.versions[spec.name] = version(held.folder, spec)
+    return held.versions[spec.name]
 
 
-def _literal(path: Path) -> str:
-    """Spark takes a path to read as a pattern, and never decodes a URI."""
-    return PATTERN.sub(r"\\\1", str(path.absolute()))
+def _sweep(held: HeldLake, spec: TableSpec) -> None:
+    folder = held.folder / spec.folder
+    if isinstance(folder, Remote):
+        # what nobody refers to may be another office's, under way: it goes with a vacuum, by its age
+        _known(held, spec)
+    else:
+        sweep_attempts(folder, [file.path for file in snapshot(held.folder, spec) if isinstance(file.path, Path)])

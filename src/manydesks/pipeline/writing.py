@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
@@ -12,13 +11,14 @@ from pyspark.sql import functions as F
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.columns import TableSpec
 from manydesks.pipeline.failure import in_one_sentence
+from manydesks.pipeline.place import Place, readable, spark_path
 from manydesks.pipeline.session import reads_files_here
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def write_rows(rows: DataFrame, spec: TableSpec, attempt: Path, *, by: str | None = None) -> None:
+def write_rows(rows: DataFrame, spec: TableSpec, attempt: Place, *, by: str | None = None) -> None:
     """Writes the rows as Parquet files into the folder; `by`: in a folder for each value of this column.
 
     An executor that has another folder of the same name fills that one and says that all is well: Spark then finds
@@ -29,11 +29,11 @@ def write_rows(rows: DataFrame, spec: TableSpec, attempt: Path, *, by: str | Non
         rows = rows.observe(seen, F.count(F.lit(1)).alias("rows"))
     with in_one_sentence(f"Spark could not write the table '{spec.name}'"):
         writer = rows.write.mode("append")
-        (writer if by is None else writer.partitionBy(by)).parquet(str(attempt))
+        (writer if by is None else writer.partitionBy(by)).parquet(spark_path(attempt))
         wrote = 0 if seen is None else int(seen.get.get("rows") or 0)
     if seen is None:
         return
-    there = sum(pq.read_metadata(path).num_rows for path in attempt.rglob("*.parquet"))
+    there = sum(pq.read_metadata(readable(path)).num_rows for path in attempt.rglob("*.parquet"))
     if there < wrote:
         raise PipelineError(
             reason=f"the executors wrote {wrote:,} rows of the table '{spec.name}', but {attempt} has {there:,}: the"

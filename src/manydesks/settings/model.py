@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import unquote
 
@@ -137,11 +138,19 @@ ProviderLimits = Annotated[
 ]
 #: what an option of a provider may be; which options there are, the provider says
 Option = Annotated[str | int | float | bool | list[Any] | dict[str, Any], Field(union_mode="left_to_right")]
-LakeFolder = Annotated[
+#: no user and no password (what stands before the @ of Azure is a container's name), no question, nothing encoded
+_BUCKET = r"(s3a?|gs)://[A-Za-z0-9][A-Za-z0-9._-]*"
+_CONTAINER = r"abfss?://[A-Za-z0-9][A-Za-z0-9-]*@[A-Za-z0-9][A-Za-z0-9.-]*"
+_NAMENODE = r"hdfs://[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?"
+_BELOW = r"(/+[A-Za-z0-9_=+-][A-Za-z0-9._=+-]*)+/*"
+LakePlace = Annotated[
     str,
-    Field(pattern=r"^((file://(localhost)?)?/[^\x00]*)?$"),
+    Field(pattern=rf"^((file://(localhost)?)?/[^\x00]*|({_BUCKET}|{_CONTAINER}|{_NAMENODE}){_BELOW})?$"),
     AfterValidator(_local_folder),
-    Allowed('the absolute path of a folder, such a path after "file://", or ""'),
+    Allowed(
+        'the absolute path of a folder, such a path after "file://", a URI without credentials such as '
+        '"s3://bucket/lake" (also gs, abfss and hdfs; letters, digits and . _ = + - in its path), or ""'
+    ),
 ]
 
 
@@ -443,12 +452,17 @@ class PipelineSettings(Section):
     )
     master: SparkMaster = Field(default="local[*]", description="Where Spark runs.")
     memory: MemorySize = Field(default="2g", description="Memory of Spark's driver.")
-    lake: LakeFolder = Field(default="", description="Folder of the lake; empty: `lake` in the home.")
+    lake: LakePlace = Field(default="", description="Where the lake lies; empty: `lake` in the home.")
     shuffle_partitions: int = Field(default=8, ge=1, le=10_000, description="Partitions of a shuffle in Spark.")
     spark: SparkOptionTable = Field(
         default={},
         description="Further options of Spark, by their own names; `secret:NAME` is the value of that secret.",
     )
+
+    def lake_folder(self, own: Path) -> Path:
+        """The lake's folder on this machine; `own`, the one in the home, if the lake lies elsewhere: then that has what
+        is published of it."""
+        return Path(self.lake) if self.lake and "://" not in self.lake else own
 
 
 class Settings(Section):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -15,6 +16,9 @@ from manydesks.domain.errors import SettingsError
 from manydesks.settings.model import Section, Settings, allowed, named_tables, sections
 
 S = TypeVar("S", bound=Section)
+
+#: in a URI: whatever comes after it may be a password, or signed
+_CREDENTIALS = re.compile(r"://[^/]*[@?].*|://.*[?].*", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +131,7 @@ def _shown(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case str():
+            value = _CREDENTIALS.sub("://***", value)
             return json.dumps(value if len(value) <= 40 else value[:40] + "…", ensure_ascii=False)
         case int() | float():
             said = str(value)

@@ -8,6 +8,9 @@ import pytest
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.disk import disk_refusals, is_full
 
+#: as delta-rs has it before each cause
+ARROW = "\x1b[31m↳\x1b[0m"
+
 
 @pytest.mark.parametrize(
     ("error", "told"),
@@ -17,6 +20,21 @@ from manydesks.pipeline.disk import disk_refusals, is_full
         (
             OSError("Generic error\n  ↳ No space left on device (os error 28)\n"),
             "/the/lake cannot be used, the disk is",
+        ),
+        (
+            OSError(
+                f"Generic S3 error\n  {ARROW} Error performing list request\n    {ARROW} Error performing GET"
+                f" http://host/b?sig=hush in 3ms - Server returned non-2xx status code\n  {ARROW} 403 Forbidden\n"
+                f'  {ARROW} <?xml version="1.0"?><Error><Code>AccessDenied</Code><Message>No</Message></Error>\n'
+            ),
+            "/the/lake cannot be used, Generic S3 error: Server returned non-2xx status code: 403 Forbidden: AccessDen",
+        ),
+        (
+            OSError(
+                "Kernel error -> Generic S3 error\n  ↳ Error performing GET http://host/b in 205ms, after 2 retries,"
+                " max_retries\n  ↳ 2, retry_timeout\n  ↳ 5s  - HTTP error\n  ↳ error sending request\n"
+            ),
+            "/the/lake cannot be used, Kernel error -> Generic S3 error: HTTP error: error sending request.",
         ),
         (OSError("two\n  lines"), "/the/lake cannot be used, two lines."),
     ],

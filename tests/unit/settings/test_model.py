@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
 from manydesks.settings.model import PipelineSettings, Settings, UpstreamSettings, allowed, named_tables, sections
+from manydesks.settings.problems import check
 
 
 def test_the_defaults() -> None:
@@ -119,7 +122,19 @@ def test_what_is_allowed_in_words(section: str, key: str, words: str) -> None:
             "pipeline",
             "lake",
             ["", "/srv/lake"],
-            ["lake", "~/lake", "/a\0b", "file://lake", "file:///%00", "s3://bucket/lake"],
+            ["lake", "~/lake", "/a\0b", "file://lake", "file:///%00"],
+        ),
+        (
+            "pipeline",
+            "lake",
+            ["s3://bucket/lake", "s3a://b/a/lake/", "gs://b/lake", "hdfs://node:9000/lake", "hdfs://name/year=1/lake"],
+            ["s3://bucket", "s3:///lake", "s3://b/../lake", "s3://b/a b", "s3://b/%41", "http://b/lake", "az://b/lake"],
+        ),
+        (
+            "pipeline",
+            "lake",
+            ["abfss://container@account.dfs.core.windows.net/lake"],
+            ["s3://key:secret@b/lake", "s3://key@b/lake", "s3://b/lake?sig=1", "s3://b/lake#1", "abfss://a:b@c/lake"],
         ),
     ],
 )
@@ -146,3 +161,18 @@ def test_upstreams_of_the_file_go_before_the_known_ones() -> None:
 def test_a_lake_that_is_given_as_a_uri_is_a_path() -> None:
     for text in ("file:///srv/my%20lake", "file://localhost/srv/my lake", "/srv/my lake"):
         assert PipelineSettings(lake=text).lake == "/srv/my lake"
+
+
+@pytest.mark.parametrize("lake", ["s3://key:hush@bucket/lake", "s3://bucket/lake?sig=hush", "abfss://a:hush@c/lake"])
+def test_credentials_in_a_uri_are_refused_and_not_repeated(lake: str) -> None:
+    found = check({"pipeline": {"lake": lake}})
+    assert isinstance(found, list)
+    assert "a URI without credentials" in found[0].words
+    assert "hush" not in found[0].words
+
+
+def test_the_folder_of_a_lake_on_this_machine() -> None:
+    own = Path("/home/lake")
+    assert PipelineSettings().lake_folder(own) == own
+    assert PipelineSettings(lake="/srv/lake").lake_folder(own) == Path("/srv/lake")
+    assert PipelineSettings(lake="s3://bucket/lake").lake_folder(own) == own

@@ -14,6 +14,7 @@ from manydesks.cli.pipeline.progress import Bar
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from manydesks.pipeline.place import Place
     from manydesks.settings.model import PipelineSettings
 
 
@@ -28,11 +29,11 @@ def open_settings(invocation: Invocation) -> PipelineSettings:
     return settings if master is None else settings.model_copy(update={"master": master})
 
 
-def open_lake(invocation: Invocation, settings: PipelineSettings) -> Path:
+def open_lake(invocation: Invocation, settings: PipelineSettings) -> Place:
     """Where the lake is, once it is sure that one can be there."""
-    from manydesks.pipeline.place import check_place
+    from manydesks.pipeline.place import check_place, place_of
 
-    lake = Path(settings.lake) if settings.lake else invocation.home.lake
+    lake = place_of(settings.lake, invocation.home.lake)
     check_place(lake)
     return lake
 
@@ -53,7 +54,11 @@ def open_store(invocation: Invocation) -> Path:
 def open_spark(
     invocation: Invocation, settings: PipelineSettings, bar: Bar, *, bulk: bool = False
 ) -> Iterator[SparkSession]:
-    """A session of Spark as the settings want it, ended with the block. `bulk`: much is to be done."""
+    """A session of Spark as the settings want it, ended with the block. `bulk`: much is to be done.
+
+    Raises `PipelineError` if it cannot read where the lake lies.
+    """
+    from manydesks.pipeline.place import check_spark
     from manydesks.pipeline.session import SparkOptions, end, session
 
     home = invocation.home
@@ -70,6 +75,7 @@ def open_spark(
     )
     spark = session(options)
     try:
+        check_spark(spark, open_lake(invocation, settings))
         yield spark
     finally:
         end(spark)

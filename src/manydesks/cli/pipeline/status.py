@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +18,7 @@ from manydesks.cli.quantity import count, moment
 from manydesks.cli.text import one_line
 
 if TYPE_CHECKING:
+    from manydesks.pipeline.place import Place
     from manydesks.settings.model import PipelineSettings
 
 TABLE_COLUMNS = (Column("table"), Column("rows", right=True))
@@ -75,7 +75,7 @@ def _run_value(row: dict[str, Any]) -> dict[str, Any]:
     return {key: row[name] for key, name in names.items()}
 
 
-def _reconcile(invocation: Invocation, settings: PipelineSettings, lake: Path, reached: int) -> Any:
+def _reconcile(invocation: Invocation, settings: PipelineSettings, lake: Place, reached: int) -> Any:
     from manydesks.pipeline.disk import disk_refusals
     from manydesks.pipeline.quality import reconcile_events
     from manydesks.pipeline.sources.ledger import oldest

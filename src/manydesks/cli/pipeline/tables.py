@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -15,6 +14,7 @@ from manydesks.cli.quantity import size
 
 if TYPE_CHECKING:
     from manydesks.pipeline.columns import TableSpec
+    from manydesks.pipeline.place import Place
 
 TABLE_COLUMNS = (
     Column("table"),
@@ -81,7 +81,7 @@ def _show_columns(out: Output, spec: TableSpec) -> None:
     out.table(COLUMN_COLUMNS, rows)
 
 
-def _show_tables(out: Output, lake: Path) -> None:
+def _show_tables(out: Output, lake: Place) -> None:
     from manydesks.pipeline import tables as lakes
     from manydesks.pipeline.schemas import TABLES
 

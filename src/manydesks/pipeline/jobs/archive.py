@@ -17,6 +17,7 @@ from manydesks.pipeline.disk import disk_refusals
 from manydesks.pipeline.jobs.runs import recorded
 from manydesks.pipeline.jobs.step import Progress, Step
 from manydesks.pipeline.lock import HeldLake, hold
+from manydesks.pipeline.place import Place
 from manydesks.pipeline.quality import check_no_gap, check_same_ledger
 from manydesks.pipeline.schemas import BODIES, EVENTS, TableSpec
 from manydesks.pipeline.sources.ledger import VIEWS, WINDOW, View, heads, windows
@@ -48,7 +49,7 @@ class ArchiveReport:
 
 
 def archive(
-    home_db: Path, lake: Path, spark: SparkSession, progress: Progress, clock: Clock | None = None
+    home_db: Path, lake: Place, spark: SparkSession, progress: Progress, clock: Clock | None = None
 ) -> ArchiveReport:
     """Brings bronze up to where the store ends at the start of this run.
 
@@ -66,7 +67,7 @@ def archive(
     return work.report()
 
 
-def check_archive(db: Path, lake: Path) -> None:
+def check_archive(db: Path, lake: Place) -> None:
     """Before anything is made: a store that is not there must not leave an empty lake behind, and the lake of a newer
     version stays as it is."""
     heads(db)
@@ -131,5 +132,5 @@ class Archive:
         return tables.covered(self._held.folder, spec, spec.name)
 
 
-def _anything(written: Sequence[Path]) -> None:
+def _anything(written: Sequence[Place]) -> None:
     """The ids of bodies may have holes: a body is dropped with the last row that named it."""

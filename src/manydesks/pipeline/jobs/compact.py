@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from manydesks.domain.clock import Clock, SystemClock
 from manydesks.pipeline import tables
@@ -13,6 +12,7 @@ from manydesks.pipeline.jobs.runs import COMPACT, recorded
 from manydesks.pipeline.jobs.step import Progress
 from manydesks.pipeline.lock import PATIENCE_SECONDS, HeldLake, hold
 from manydesks.pipeline.merging import bins, merge, newest, size
+from manydesks.pipeline.place import Place
 from manydesks.pipeline.vacuum import KEEP_HOURS, Freed, checkpoint, commits, trim_log, vacuum
 
 HOUR_MS = 3_600_000
@@ -37,7 +37,7 @@ class Compacted:
 
 
 def compact(
-    lake: Path, progress: Progress, clock: Clock | None = None, *, keep_hours: float | None = None
+    lake: Place, progress: Progress, clock: Clock | None = None, *, keep_hours: float | None = None
 ) -> list[Compacted]:
     """Merges small files and shortens the way to the newest snapshot, table by table; the rows stay the same.
 

@@ -3,7 +3,6 @@ ones when they are vacuumed. The ledger names each text that was erased."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -13,6 +12,7 @@ from manydesks.pipeline import tables
 from manydesks.pipeline.bronze import BODIES, EVENTS
 from manydesks.pipeline.jobs.forgotten import forget_mail
 from manydesks.pipeline.lock import HeldLake
+from manydesks.pipeline.place import Place
 from manydesks.pipeline.tables import Mark, Range
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MARK = "erasures"
 
 
-def erased_bodies(spark: SparkSession, lake: Path, after: int, upto: int) -> dict[int, int]:
+def erased_bodies(spark: SparkSession, lake: Place, after: int, upto: int) -> dict[int, int]:
     """The texts that were erased by the events `after < seq <= upto`, and when."""
     window = Range(column="seq", least=after + 1, most=upto)
     found = tables.read(spark, lake, EVENTS, window).where(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
@@ -17,6 +16,7 @@ from manydesks.pipeline.columns import DAY
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.jobs.step import Progress
 from manydesks.pipeline.merging import size
+from manydesks.pipeline.place import Place
 from manydesks.pipeline.silver import MESSAGES, TRANSCRIPTS
 from manydesks.pipeline.transforms import conversations
 
@@ -45,7 +45,7 @@ class Wanted:
 
 
 def export(
-    lake: Path, spark: SparkSession, wanted: Wanted, redact: Callable[[str], str], progress: Progress
+    lake: Place, spark: SparkSession, wanted: Wanted, redact: Callable[[str], str], progress: Progress
 ) -> Iterator[dict[str, Any]]:
     """The conversations, each as `{"messages": [{"role", "content"}, …], …}`, oldest first: by the day of the trace and
     then by the event of the first turn. The same lake gives the same lines.
@@ -77,7 +77,7 @@ def export(
     progress("days", done, len(weights))
 
 
-def _rows(lake: Path, spark: SparkSession, wanted: Wanted, days: list[str], weight: int) -> DataFrame:
+def _rows(lake: Place, spark: SparkSession, wanted: Wanted, days: list[str], weight: int) -> DataFrame:
     said = tables.read(spark, lake, TRANSCRIPTS, days=days)
     messages = tables.read(spark, lake, MESSAGES, days=days)
     if wanted.agents:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow.parquet as pq
@@ -14,6 +13,7 @@ import pyspark
 from manydesks.domain.clock import Clock
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.lock import HeldLake
+from manydesks.pipeline.place import Place, readable
 from manydesks.pipeline.schemas import PIPELINE_RUNS
 from manydesks.pipeline.tables import append_row, exists, files
 
@@ -21,11 +21,11 @@ from manydesks.pipeline.tables import append_row, exists, files
 COMPACT = "compact"
 
 
-def latest(lake: Path) -> dict[str, Any] | None:
+def latest(lake: Place) -> dict[str, Any] | None:
     """The run that ended last, but for those that only tidied up; None if there was none."""
     if not exists(lake, PIPELINE_RUNS):
         return None
-    rows = [row for path in files(lake, PIPELINE_RUNS) for row in pq.ParquetFile(path).read().to_pylist()]
+    rows = [row for path in files(lake, PIPELINE_RUNS) for row in pq.ParquetFile(readable(path)).read().to_pylist()]
     return max((row for row in rows if row["job"] != COMPACT), key=lambda row: row["ended_at"], default=None)
 
 

@@ -27,6 +27,7 @@ from manydesks.pipeline.columns import TableSpec
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.jobs.step import Progress, Step
 from manydesks.pipeline.lock import HeldLake
+from manydesks.pipeline.place import Place, writable
 from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.session_files import MARK, Found, Known
 from manydesks.pipeline.sources import sessions as source
@@ -135,7 +136,7 @@ class Sessions:
         with in_one_sentence("Spark could not read the mailboxes"):
             rows.write.parquet(str(work.staged))
 
-    def _append(self, spec: TableSpec, write: Callable[[Path], None], work: _Work) -> int:
+    def _append(self, spec: TableSpec, write: Callable[[Any], None], work: _Work) -> int:
         return tables.append_files_once(self._held, spec, write, self._mark(work), self._clock, _anything)
 
     def _mark(self, work: _Work) -> Mark:
@@ -171,10 +172,11 @@ def _quarantined(found: Found, seen: Seen, now: int, batch: int) -> dict[str, An
     }
 
 
-def _write(spec: TableSpec, rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
+def _write(spec: TableSpec, rows: Sequence[Mapping[str, Any]], folder: Place) -> None:
     table = pa.Table.from_pylist([dict(row) for row in rows], schema=to_arrow_schema(spec.schema))
-    pq.write_table(table, folder / "part-00000.zstd.parquet", compression="zstd")
+    with writable(folder / "part-00000.zstd.parquet") as file:
+        pq.write_table(table, file, compression="zstd")
 
 
-def _anything(written: Sequence[Path]) -> None:
+def _anything(written: Sequence[Place]) -> None:
     """Numbers of a mailbox have holes: what was forgotten leaves some, and so does every write of a desk."""

@@ -16,6 +16,7 @@ from manydesks.pipeline import tables
 from manydesks.pipeline.jobs.archive import Archive
 from manydesks.pipeline.jobs.step import Progress
 from manydesks.pipeline.lock import HeldLake
+from manydesks.pipeline.place import Place, writable
 from manydesks.pipeline.schemas import EVENTS
 from manydesks.pipeline.sources.ledger import WINDOW, View
 
@@ -50,5 +51,6 @@ class Tail(Archive):
         return tables.append_files_once(self._held, view.table, write, mark, self._clock, check)
 
 
-def _write(rows: pa.Table, folder: Path) -> None:
-    pq.write_table(rows.cast(to_arrow_schema(EVENTS.schema)), folder / "part-00000.zstd.parquet", compression="zstd")
+def _write(rows: pa.Table, folder: Place) -> None:
+    with writable(folder / "part-00000.zstd.parquet") as file:
+        pq.write_table(rows.cast(to_arrow_schema(EVENTS.schema)), file, compression="zstd")

@@ -32,6 +32,7 @@ from manydesks.pipeline.jobs.silver import Silver
 from manydesks.pipeline.jobs.tail import Tail
 from manydesks.pipeline.jobs.whole import refresh
 from manydesks.pipeline.lock import HeldLake, hold, watching
+from manydesks.pipeline.place import Place
 from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.silver import SILVER
 from manydesks.pipeline.sources.ledger import heads
@@ -104,7 +105,7 @@ class Watch:
     def __init__(
         self,
         db: Path,
-        lake: Path,
+        lake: Place,
         spark: SparkSession,
         folder: Path,
         *,
@@ -331,7 +332,7 @@ class Watch:
         return self._clock.monotonic() / 1000
 
 
-def level(lake: Path) -> bool:
+def level(lake: Place) -> bool:
     """Whether everything that is made of bronze reaches as far as bronze does."""
     reached = tables.covered(lake, EVENTS, EVENTS.name)
     made = all(tables.reached(lake, spec) >= reached for spec in (*SILVER, *GOLD))

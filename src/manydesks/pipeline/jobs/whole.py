@@ -22,6 +22,7 @@ from manydesks.pipeline.jobs.sessions import Sessions
 from manydesks.pipeline.jobs.silver import Silver
 from manydesks.pipeline.jobs.step import Progress, Step
 from manydesks.pipeline.lock import HeldLake, hold
+from manydesks.pipeline.place import Place
 from manydesks.pipeline.publish import publish
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class RunReport:
 
 def run(
     db: Path,
-    lake: Path,
+    lake: Place,
     spark: SparkSession,
     progress: Progress,
     clock: Clock | None = None,

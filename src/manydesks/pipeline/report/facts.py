@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from manydesks.domain.errors import NoInsights
 from manydesks.domain.insight import FILE, VERSION
 from manydesks.pipeline import tables
+from manydesks.pipeline.place import Place, here, readable
 from manydesks.pipeline.silver import SPANS
 
 #: waterfalls, and spans in each: more of them nobody reads
@@ -58,9 +59,9 @@ class Facts:
     slowest: Sequence[Waterfall]
 
 
-def gather(lake: Path, days: int) -> Facts | None:
+def gather(lake: Place, days: int) -> Facts | None:
     """Of the newest `days` that have anything; None if the lake has nothing to show yet. Raises `NoInsights`."""
-    path = lake / FILE
+    path = here(lake) / FILE
     if not path.is_file():
         return None
     try:
@@ -72,7 +73,7 @@ def gather(lake: Path, days: int) -> Facts | None:
         raise NoInsights(reason=f"{path} is not whole ({error})") from error
 
 
-def _gather(db: sqlite3.Connection, lake: Path, path: Path, days: int) -> Facts | None:
+def _gather(db: sqlite3.Connection, lake: Place, path: Path, days: int) -> Facts | None:
     meta = {row["name"]: row["value"] for row in db.execute("select name, value from meta")}
     if meta.get("version") != str(VERSION):
         raise NoInsights(reason=f"{path} was made by another version of the pipeline")
@@ -138,13 +139,13 @@ order by total_ms desc, trace limit ?
 """
 
 
-def _waterfall(lake: Path, summary: Row) -> Waterfall:
+def _waterfall(lake: Place, summary: Row) -> Waterfall:
     """The spans of the trace, from the files of its day alone."""
     found: list[Row] = []
     if tables.exists(lake, SPANS):
         for file in tables.snapshot(lake, SPANS, days=[summary["day"]]):
             wanted = [("trace", "=", summary["trace"])]
             # names of folders mean nothing here
-            found += pq.read_table(file.path, filters=wanted, partitioning=None).to_pylist()
+            found += pq.read_table(readable(file.path), filters=wanted, partitioning=None).to_pylist()
     found.sort(key=lambda span: (span["start_at"] or 0, span["start_seq"] or 0, span["span_id"]))
     return Waterfall(summary=summary, spans=found[:MOST_SPANS], more=max(len(found) - MOST_SPANS, 0))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from manydesks.domain.errors import ExtraMissing
+from manydesks.pipeline.place import Place
 from manydesks.pipeline.report.facts import gather
 from manydesks.pipeline.report.page import page
 
 
-def report(lake: Path, days: int) -> str:
+def report(lake: Place, days: int) -> str:
     """The page about the newest `days` that have anything.
 
     Raises `NoInsights` if what was published is not whole, `ExtraMissing` if there is nothing to draw charts with.

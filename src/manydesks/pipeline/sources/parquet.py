@@ -20,6 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.failure import in_one_sentence
+from manydesks.pipeline.place import Place, writable
 from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.sources.ledger import VIEWS, View, Window, read_view, windows
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 GROUP_BYTES = 32 * 1024 * 1024
 
 
-def write_view(spark: SparkSession, path: Path, view: View, after: int, upto: int, folder: Path) -> None:
+def write_view(spark: SparkSession, path: Path, view: View, after: int, upto: int, folder: Place) -> None:
     """Writes the rows `after < key <= upto` into `folder`; memory holds a row group for each window under way."""
     cut = list(enumerate(windows(after, upto)))
     write = partial(_write, path, view.name, folder)
@@ -59,12 +60,15 @@ def _store_refusals(path: Path) -> Iterator[None]:
         raise PipelineError(reason=f"the store {path} cannot be read ({error}).") from error
 
 
-def _write(path: Path, name: str, folder: Path, numbered: tuple[int, Window]) -> None:
+def _write(path: Path, name: str, folder: Place, numbered: tuple[int, Window]) -> None:
     """A task that is tried again writes the same file anew."""
     number, window = numbered
     view = VIEWS[name]
-    file = folder / f"part-{number:05d}.zstd.parquet"
-    with pq.ParquetWriter(file, to_arrow_schema(view.table.schema), compression="zstd") as writer:
+    schema = to_arrow_schema(view.table.schema)
+    with (
+        writable(folder / f"part-{number:05d}.zstd.parquet") as file,
+        pq.ParquetWriter(file, schema, compression="zstd") as writer,
+    ):
         for group in _groups(path, view, window):
             writer.write_table(group, row_group_size=max(group.num_rows, 1))
 

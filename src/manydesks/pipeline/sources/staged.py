@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from manydesks.pipeline.columns import TableSpec
+from manydesks.pipeline.place import Place, writable
 from manydesks.pipeline.sources.mailbox import Seen
 from manydesks.pipeline.sources.sessions import OWN, SEEN, STAGED
 
@@ -45,7 +46,7 @@ def count_rows(folder: Path, spec: TableSpec) -> int:
     return sum(batch.num_rows for batch in _batches(folder, spec.name, ["seq"]))
 
 
-def write_rows(folder: Path, spec: TableSpec, batch: int, went: Mapping[str, Seen], target: Path) -> None:
+def write_rows(folder: Path, spec: TableSpec, batch: int, went: Mapping[str, Seen], target: Place) -> None:
     """The rows of one table, as files of it in `target`; memory holds one row group.
 
     Of a file that was not read to its end, only what lies before the first gap: the next run goes on after the highest
@@ -68,7 +69,8 @@ def write_rows(folder: Path, spec: TableSpec, batch: int, went: Mapping[str, See
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     for number, part in enumerate(_files(rows())):
-        with pq.ParquetWriter(target / f"part-{number:05d}.zstd.parquet", schema, compression="zstd") as writer:
+        name = f"part-{number:05d}.zstd.parquet"
+        with writable(target / name) as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
             for group in part:
                 writer.write_table(group, row_group_size=max(group.num_rows, 1))
 
