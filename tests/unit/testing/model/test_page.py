@@ -30,8 +30,9 @@ def fields(kind: Any) -> list[str]:
 
 
 def test_python_blocks_run() -> None:
-    [block] = blocks("python")
-    exec(compile(block, "testing.md", "exec"), {})
+    model, s3 = blocks("python")
+    for block in (model, s3):
+        exec(compile(block, "testing.md", "exec"), {})
 
 
 def test_json_blocks_are_scripts() -> None:
