@@ -3,6 +3,7 @@ tables as `local[2]`."""
 
 from __future__ import annotations
 
+import json
 import os
 import queue
 import shutil
@@ -25,10 +26,14 @@ import pyspark
 from manydesks.domain.clock import SystemClock
 from manydesks.pipeline import tables
 from manydesks.pipeline.java import find_java, write_launcher
+from manydesks.pipeline.jobs.export import Wanted, export
 from manydesks.pipeline.jobs.whole import run
+from manydesks.pipeline.query import query
 from manydesks.pipeline.schemas import TABLES
+from manydesks.pipeline.sources.ledger import heads
 from manydesks.settings.home import Home
 from manydesks.testing.history import Shape
+from manydesks.testing.office import OfficeProcess
 from manydesks.testing.simulate import simulate
 
 if TYPE_CHECKING:
@@ -272,6 +277,69 @@ def test_local_cluster_makes_the_same_tables(office: Office, bare_python: Path, 
     code, _, err = manydesks(home, bare_python, "run", "--master", "local-cluster[2,1,1024]")
     assert (code, err) == (0, "")
     assert contents(home / "lake") == office.expected
+
+
+#: what tells of a reading, not of what was read
+READING = ("batch", "looked_at", "young")
+ASKED = "SELECT agent, count(*) AS messages, max(created_at) AS last FROM messages GROUP BY agent ORDER BY agent"
+
+
+def rows_alone(lake: Path) -> dict[str, list[Any]]:
+    """Without what differs between two lakes of one office."""
+    found = contents(lake)
+    return {
+        name: sorted(({key: row[key] for key in row if key not in READING} for row in rows), key=repr)
+        for name, rows in found.items()
+    }
+
+
+def test_a_watch_a_query_and_an_export_on_a_cluster(
+    home: Path, bare_python: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Of a real office, whose mailboxes have rows; everything is the same as `local[2]` makes it."""
+    master = ("--master", "local-cluster[2,1,1024]")
+    office = OfficeProcess(home)
+    office.start()
+    try:
+        office.ask("first\n!tool nothing {}\n!say one")
+        with start(home, bare_python, "watch", *master, "--json") as watch:
+            try:
+                rounds(watch, heads(home / "office.db").events)
+                office.ask("second\n!say two")
+                office.stop()
+                rounds(watch, heads(home / "office.db").events)
+                watch.terminate()
+                _, err = watch.communicate(timeout=PATIENCE)
+            finally:
+                watch.kill()
+        assert (watch.returncode, err) == (0, "")
+    finally:
+        office.stop()
+    run(home / "office.db", tmp_path / "lake", spark, lambda *_: None)
+    expected = rows_alone(tmp_path / "lake")
+    assert rows_alone(home / "lake") == expected
+    assert all(expected[name] for name in ("session_messages", "session_steps", "session_acks", "transcripts"))
+
+    code, out, err = manydesks(home, bare_python, "query", "--json", ASKED, *master)
+    assert (code, err) == (0, "")
+    there = query(tmp_path / "lake", ASKED, spark)
+    assert json.loads(out) == {"columns": list(there.columns), "rows": [list(row) for row in there.rows]}
+
+    code, out, err = manydesks(home, bare_python, "export", *master)
+    assert (code, err) == (0, "")
+    told = list(export(tmp_path / "lake", spark, Wanted(), lambda text: text, lambda *_: None))
+    assert [json.loads(line) for line in out.splitlines()] == told
+    assert len(told) == 2
+
+
+def rounds(watch: subprocess.Popen[str], seq: int) -> None:
+    """Waits until gold reaches the event."""
+    assert watch.stdout is not None
+    for line in watch.stdout:
+        round = json.loads(line)
+        if round["round"] == "gold" and round["toSeq"] >= seq:
+            return
+    raise AssertionError(f"the watch has ended: {watch.stderr.read() if watch.stderr else ''}")
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed: apt install bubblewrap")

@@ -164,6 +164,9 @@ class Watch:
         return self._stop.asked or self._failure is not None
 
     def _follow(self) -> None:
+        if not reads_files_here(self._spark):
+            self._poll()
+            return
         query = self._start()
         try:
             while not self._over:
@@ -178,6 +181,17 @@ class Watch:
             self._stop.ask()
             with self._turn, suppress(*SPARK_FAILURES):  # its Java may be gone, and the stream with it
                 query.stop()
+
+    def _poll(self) -> None:
+        """For a cluster, whose machines cannot read the store: a stream could only say that there is more. And it could
+        not even that, since what is sent to the workers is not sent to the process in which Spark plans a stream."""
+        taken = 0
+        while not self._over:
+            time.sleep(TICK_SECONDS)
+            self._look()
+            if (head := heads(self._db).events) > taken and self._again_at is None:
+                self._in_turn(lambda: self._take(None))
+                taken = head
 
     def _start(self) -> StreamingQuery:
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -233,10 +247,11 @@ class Watch:
         finally:
             self._turn.release()
 
-    def _take(self, rows: DataFrame) -> None:
+    def _take(self, rows: DataFrame | None) -> None:
+        """`rows`: what a stream has read; None: whatever there is."""
         begun = self._now()
         batch = None
-        if reads_files_here(self._spark):  # those of a cluster cannot read it; then it only says that there is more
+        if rows is not None:
             with in_one_sentence("Spark could not read the ledger"):
                 batch = rows.toArrow()
         with self._held() as held:
