@@ -14,6 +14,8 @@ from manydesks.domain.ids import is_public_id
 from manydesks.domain.loopguard import HOLD_REASON, Stopped
 from manydesks.domain.routing import Default, Target, route_person
 from manydesks.domain.states import MessageState, word
+from manydesks.store import delays
+from manydesks.store.delays import Delay
 from manydesks.store.directory import directory
 from manydesks.store.lanes import Lanes
 from manydesks.store.ledger import OfficeTransaction
@@ -98,6 +100,7 @@ def accept(
         "priority": incoming.priority,
         "files": files,
     }
+    delay = delays.delay_of(tx, incoming.not_before)
 
     def store(target: Target, wait: Wait | None) -> Stored:
         in_room = target.by == "room" and target.team is not None
@@ -124,6 +127,7 @@ def accept(
                 conversation=room_id(str(target.team)) if in_room else place,
                 address={**address, "chain": chain, "content": besides},
                 wait=wait,
+                delay=delay if wait is None else None,
             )
         )
         return Stored(message_id=message_id, agent=target.agent, hop=0, chain=chain)
@@ -186,6 +190,7 @@ def store_message(
     address: Mapping[str, Any],
     held: Stopped | None = None,
     wait: Wait | None = None,
+    delay: Delay | None = None,
 ) -> dict[str, str]:
     """One message for one agent: into its lane, or held because the loop guard stopped it, or it waits for others.
 
@@ -205,6 +210,8 @@ def store_message(
             "hold_ref": wait.id,
             "hold_until": wait.until,
         }
+    elif delay is not None:
+        place = delay.place()
     else:
         place = MESSAGES.entry(tx, lane)
     row = {
@@ -236,12 +243,15 @@ def store_message(
         hop=row.get("hop", 0),
         from_agent=row.get("from_agent"),
         priority=row.get("priority", 0),
+        not_before=delay.until if delay is not None else None,
     )
     tx.event("agent_routed", **about, by=target.by, team=target.team)
     if held is not None:
         tx.event("message_held", **about, reason=HOLD_REASON, detail=held.reason)
     elif wait is not None:
         tx.event("message_held", **about, reason=wait.kind, ref=wait.id, until=wait.until)
+    elif delay is not None:
+        tx.event("message_held", **about, reason=delays.REASON, until=delay.until)
     if wait is not None:
         # what it is told is known when it goes on
         begin(tx, wait, message_id, body)

@@ -14,6 +14,7 @@ from manydesks.domain.turns import Able, Turns
 from manydesks.store import budgets
 from manydesks.store.accept import MESSAGES, WORK_COLUMNS
 from manydesks.store.agents import get_agent
+from manydesks.store.delays import release_due
 from manydesks.store.lanes import CLAIMED, PENDING, Row
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.pausing import is_paused
@@ -56,6 +57,7 @@ def claim(
     budget: Budget = NO_BUDGET,
 ) -> list[Claimed]:
     """Begin up to `most` runs: fairly between agents (`turns`), within the `caps` of providers and the `budget`."""
+    release_due(tx, MESSAGES)
     MESSAGES.wake(tx)
     ready = MESSAGES.ready_queues(tx)
     if not ready or most < 1 or is_paused(tx):

@@ -32,6 +32,7 @@ from manydesks.store import (
     letters,
     outgoing,
     pausing,
+    proactive,
     questions,
     quotes,
     recover,
@@ -43,6 +44,7 @@ from manydesks.store import (
     waits,
 )
 from manydesks.store.accept import MESSAGES, accept, check_text
+from manydesks.store.audit import audited
 from manydesks.store.boot import boot_id
 from manydesks.store.claim import LEASE_MS, claim, claim_more
 from manydesks.store.database import empty_log, named_errors, open_writer
@@ -271,6 +273,10 @@ class Store:
         """A client has it. False: that was known."""
         return await self._do(lambda tx: outgoing.acknowledge(tx, response))
 
+    async def say(self, **response: Any) -> dict[str, Any]:
+        """A response that answers nothing; `store/proactive.py` says what it takes."""
+        return await self._do(lambda tx: proactive.say(tx, **response))
+
     async def resend(self, response: int) -> None:
         """A dead, unsure or expired response gets new attempts."""
         await self._do(lambda tx: outgoing.resend(tx, response))
@@ -315,9 +321,11 @@ class Store:
     async def resume(self, id: str) -> bool:
         return await self._do(lambda tx: agents.resume(tx, id))
 
-    async def edit_agent(self, id: str, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Change what is given; the card before and after."""
-        return await self._do(lambda tx: agents.edit_agent(tx, id, changes))
+    async def edit_agent(
+        self, id: str, changes: Mapping[str, Any], *, version: str | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Change what is given; the card before and after. `version`: what was read, else `Stale`."""
+        return await self._do(lambda tx: agents.edit_agent(tx, id, changes, version=version))
 
     async def agent(self, id: str) -> dict[str, Any]:
         """An agent's card."""
@@ -452,4 +460,4 @@ class Store:
         return f"{row[0]:x}" if row else None
 
     async def _do(self, operation: Callable[[OfficeTransaction], T]) -> T:
-        return await self._writer.call(operation)
+        return await self._writer.call(audited(operation))
