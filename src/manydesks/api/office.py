@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from manydesks.api.hub import Hub
@@ -23,6 +24,8 @@ class Office:
     premises: Premises
     readers: Readers
     hub: Hub
+    #: whoever compares a file with what was read, and then writes it
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def home(self) -> Home:

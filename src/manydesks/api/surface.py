@@ -49,7 +49,8 @@ class ApiSurface:
 
     def shown(self) -> dict[str, Any]:
         readers = len(self._hub.followers) if self._hub is not None else 0
-        return {"url": self.url, "why": self.why, "readers": readers}
+        enabled = self._premises.in_force.settings.api.enabled
+        return {"enabled": enabled, "url": self.url, "why": self.why, "readers": readers}
 
     async def start(self) -> None:
         if not self._premises.in_force.settings.api.enabled:

@@ -11,6 +11,7 @@ from typing import Any
 from manydesks.domain.errors import BadInput, Stale
 from manydesks.mailbox import walk
 from manydesks.office.workspace import manual
+from manydesks.office.workspace.roster import renewed
 from manydesks.settings.home import Home
 
 #: files of a folder that are shown, and how much of each
@@ -25,8 +26,12 @@ def read_prompt(home: Home, agent: str) -> dict[str, Any]:
         found = manual.read(home.workspace(agent))
     except BadInput as error:
         raise BadInput(f"The manual of '{agent}' cannot be read: {error}.") from None
-    text = (found or b"").decode("utf-8", "replace")
-    return {"content": text, "path": f"workspaces/{agent}/{manual.NAME}", "version": _version(text)}
+    data = found or b""
+    # the office's own part changes with whoever comes and goes, which is nobody's edit
+    owned = renewed(data, "")
+    version = hashlib.sha256(data if owned is None else owned).hexdigest()[:16]
+    text = data.decode("utf-8", "replace")
+    return {"content": text, "path": f"workspaces/{agent}/{manual.NAME}", "version": version}
 
 
 def write_prompt(home: Home, agent: str, text: str, version: str | None) -> None:
@@ -96,10 +101,6 @@ def _description(text: str) -> str | None:
     prose = (line for line in lines if line and not line.startswith(("#", "---")) and ":" not in line[:30])
     found = said or next(prose, None)
     return found[:MOST_DESCRIPTION] if found else None
-
-
-def _version(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _words(error: Exception) -> str:

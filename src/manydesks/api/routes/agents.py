@@ -113,7 +113,8 @@ def routes(office: Office) -> APIRouter:
     )
     async def write_prompt(id: AgentId, given: PromptGiven) -> dict[str, Any]:
         await office.read(lambda reader: card(reader, id))
-        await office.work(lambda: workspaces.write_prompt(office.home, id, given.content, given.version))
+        async with office.writing:
+            await office.work(lambda: workspaces.write_prompt(office.home, id, given.content, given.version))
         await office.act("manuals")
         return await office.work(lambda: workspaces.read_prompt(office.home, id))
 
