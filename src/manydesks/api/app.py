@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import Any, cast
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
+from starlette.routing import Match, Route
 
 from manydesks.api.document import POLICY, document, page
-from manydesks.api.gate import Gate
+from manydesks.api.gate import Gate, Scope
 from manydesks.api.hub import Hub
 from manydesks.api.office import Office
 from manydesks.api.readers import Readers
@@ -31,14 +33,33 @@ WORDS = {
 
 def make_app(premises: Premises, readers: Readers, hub: Hub) -> Gate:
     app = routed(Office(premises=premises, readers=readers, hub=hub))
-    return Gate(app, home=premises.home, in_force=premises.in_force, clock=premises.clock)
+
+    def has_route(scope: Scope) -> bool:
+        return any(route.matches(scope)[0] is Match.FULL for route in app.routes)
+
+    return Gate(app, has_route=has_route, home=premises.home, in_force=premises.in_force, clock=premises.clock)
+
+
+def _methods(app: FastAPI, scope: Scope) -> set[str]:
+    found = [route for route in app.routes if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE]
+    return {method for route in found for method in route.methods or ()}
+
+
+def openapi_document() -> dict[str, Any]:
+    """What the API can do, of no office in particular."""
+    return document(_with_routes(cast("Office", None)))  # a route asks for its office when it is called
+
+
+def _with_routes(of: Office) -> FastAPI:
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, responses=ANY, redirect_slashes=False)
+    for group in GROUPS:
+        app.include_router(group.routes(of))
+    return app
 
 
 def routed(of: Office) -> FastAPI:
     """Every route, without the gate."""
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, responses=ANY, redirect_slashes=False)
-    for group in GROUPS:
-        app.include_router(group.routes(of))
+    app = _with_routes(of)
     made = document(app)
     for_programs = json.dumps(made, ensure_ascii=False).encode()
     for_people = page(made)
@@ -64,7 +85,10 @@ def routed(of: Office) -> FastAPI:
     @app.exception_handler(HTTPException)
     async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        sentence = WORDS.get(error.status_code, error.detail)
-        return refusal(error.status_code, sentence, dict(error.headers or {}))
+        sentence, headers = WORDS.get(error.status_code, error.detail), dict(error.headers or {})
+        if error.status_code == 405:
+            # of all routes at this address, not only of the first that was found
+            headers["Allow"] = ", ".join(sorted(_methods(app, request.scope)))
+        return refusal(error.status_code, sentence, headers)
 
     return app

@@ -45,10 +45,27 @@ def document(app: FastAPI) -> dict[str, Any]:
             # what does not fit is 400 here, with a sentence
             operation["responses"].pop("422", None)
             operation["responses"] = dict(sorted(operation["responses"].items()))
+            for parameter in operation.get("parameters", ()):
+                parameter["schema"] = _sent(parameter["schema"])
+            if "requestBody" in operation:
+                # what changes something is JSON, if only `{}`; a client that sends nothing at all is not turned away
+                operation["requestBody"] = {"required": True, "content": _whole(operation["requestBody"]["content"])}
     schemas = made["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     return made
+
+
+def _sent(schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter's: one that may be missing cannot be null, for an address has no null."""
+    if "anyOf" not in schema:
+        return schema
+    (kind,) = (part for part in schema["anyOf"] if part.get("type") != "null")
+    return {**{key: value for key, value in schema.items() if key != "anyOf"}, **kind}
+
+
+def _whole(content: dict[str, Any]) -> dict[str, Any]:
+    return {kind: {"schema": _sent(about["schema"])} for kind, about in content.items()}
 
 
 def page(made: Mapping[str, Any]) -> str:

@@ -56,8 +56,11 @@ _TOO_LARGE = "The body is too large; at most {} bytes are taken."
 class Gate:
     """Around the application."""
 
-    def __init__(self, app: App, *, home: Home, in_force: InForce, clock: Clock) -> None:
+    def __init__(
+        self, app: App, *, has_route: Callable[[Scope], bool], home: Home, in_force: InForce, clock: Clock
+    ) -> None:
         self._app = app
+        self._has_route = has_route
         self._in_force = in_force
         self._token = Token(home)
         self._slowing = Slowing(clock)
@@ -111,8 +114,9 @@ class Gate:
             refused = await self._log_in(headers.get("authorization"), address)
             if refused is not None:
                 return refused
-        if scope["method"] in CHANGES:
-            return _bad_body(scope["method"], headers, settings)
+        if scope["method"] in CHANGES and (bad := _bad_body(scope["method"], headers, settings)) is not None:
+            # of what cannot be done at all, that is said instead
+            return bad if self._has_route(scope) else None
         return None
 
     async def _log_in(self, given: str | None, address: str) -> Any:

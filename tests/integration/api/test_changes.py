@@ -24,12 +24,12 @@ def put(api: httpx.Client, path: str, /, **body: Any) -> httpx.Response:
 
 
 def test_what_is_not_sent_is_kept(api: httpx.Client) -> None:
-    put(api, "/api/agents/amy", **AGENT, concurrency=3, budget="usd=5", reaches=["assistant"])
+    put(api, "/api/agents/amy", **AGENT, concurrency=3, budget={"usd": 5.0, "runs": 9}, reaches=["assistant"])
     put(api, "/api/agents/amy", name="Amy Two", provider="rehearsal", model="m1")
     found = api.get("/api/agents/amy").json()
     assert (found["name"], found["model"], found["concurrency"]) == ("Amy Two", "m1", 3)
-    assert (found["reaches"], found["budget"]) == (["assistant"], {"usd": 5.0})
-    put(api, "/api/agents/amy", **AGENT, budget="")
+    assert (found["reaches"], found["budget"]) == (["assistant"], {"usd": 5.0, "runs": 9})
+    put(api, "/api/agents/amy", **AGENT, budget={})
     assert api.get("/api/agents/amy").json()["budget"] is None
 
 
@@ -84,7 +84,7 @@ def test_a_team_is_who_was_given(api: httpx.Client) -> None:
     }
     assert api.delete("/api/agents/eve").status_code == 200
     led = api.delete("/api/agents/fay")
-    assert (led.status_code, "leads the team" in led.json()["error"]) == (400, True)
+    assert (led.status_code, "leads the team" in led.json()["error"]) == (409, True)
 
 
 def test_every_change_has_its_event_in_the_same_transaction(api: httpx.Client) -> None:

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from manydesks.api import workspaces
 from manydesks.api.office import Office
-from manydesks.api.shapes.base import After, AgentId, Limit, Nothing, errors
+from manydesks.api.shapes.base import NOTHING, After, AgentId, Limit, Nothing, errors
 from manydesks.api.shapes.people import (
     Agent,
     AgentChanged,
@@ -22,7 +22,7 @@ from manydesks.api.shapes.people import (
     WorkspaceFile,
 )
 from manydesks.api.shapes.views import Pause
-from manydesks.domain.errors import BadInput, UnknownAgent
+from manydesks.domain.errors import BadInput, UnknownAgent, WrongState
 from manydesks.store.directory import unknown_agent
 from manydesks.store.reader import Reader
 from manydesks.store.versions import AGENT, version_of
@@ -66,26 +66,31 @@ def routes(office: Office) -> APIRouter:
     @router.delete("/api/agents/{id}", response_model=Changed, responses=errors(404, 409), summary="Remove an agent")
     async def remove(id: AgentId) -> dict[str, Any]:
         """Its workspace and history stay, and no team has it any more. Refused while it has work or leads a team."""
-        done = await office.act("agent_remove", id=id)
+        try:
+            done = await office.act("agent_remove", id=id)
+        except UnknownAgent:
+            raise
+        except BadInput as error:
+            raise WrongState(str(error)) from None  # nothing is wrong with what was asked, only with the moment
         return {"ok": True, "notices": done.get("notices", [])}
 
     @router.post(
         "/api/agents/{id}/pause", response_model=Pause, responses=errors(404, 413, 415), summary="Pause an agent"
     )
-    async def pause(id: AgentId, given: Nothing | None = None) -> dict[str, Any]:
+    async def pause(id: AgentId, given: Nothing = NOTHING) -> dict[str, Any]:
         """It begins no more runs; what runs goes on."""
         return {"ok": True, **await office.act("pause", id=id)}
 
     @router.post(
         "/api/agents/{id}/resume", response_model=Pause, responses=errors(404, 409, 413, 415), summary="Resume an agent"
     )
-    async def resume(id: AgentId, given: Nothing | None = None) -> dict[str, Any]:
+    async def resume(id: AgentId, given: Nothing = NOTHING) -> dict[str, Any]:
         return {"ok": True, **await office.act("resume", id=id)}
 
     @router.post(
         "/api/agents/{id}/reset", response_model=Reset, responses=errors(404, 409, 413, 415), summary="Begin anew"
     )
-    async def reset(id: AgentId, given: Nothing | None = None) -> dict[str, Any]:
+    async def reset(id: AgentId, given: Nothing = NOTHING) -> dict[str, Any]:
         """It forgets its conversations; what waits for it stays."""
         return {"ok": True, **await office.act("agent_reset", id=id)}
 
@@ -138,12 +143,12 @@ def routes(office: Office) -> APIRouter:
         return await office.work(lambda: workspaces.skills(office.home, id))
 
     @router.post("/api/pause", response_model=Pause, responses=errors(413, 415), summary="Pause the office")
-    async def pause_office(given: Nothing | None = None) -> dict[str, Any]:
+    async def pause_office(given: Nothing = NOTHING) -> dict[str, Any]:
         """Nothing begins; what runs goes on."""
         return {"ok": True, **await office.act("pause_office")}
 
     @router.post("/api/resume", response_model=Pause, responses=errors(413, 415), summary="Resume the office")
-    async def resume_office(given: Nothing | None = None) -> dict[str, Any]:
+    async def resume_office(given: Nothing = NOTHING) -> dict[str, Any]:
         return {"ok": True, **await office.act("resume_office")}
 
     return router
@@ -174,7 +179,7 @@ async def _added(office: Office, id: str, given: AgentGiven) -> dict[str, Any]:
         options=given.options,
         concurrency=given.concurrency or 1,
         reaches=given.reaches or [],
-        budget=given.budget or None,
+        budget=given.budget.spelled() if given.budget is not None else None,
     )
 
 
@@ -187,7 +192,7 @@ async def _edited(office: Office, before: dict[str, Any], given: AgentGiven) -> 
     if given.sandbox is not None:
         changes["sandbox"] = given.sandbox
     if given.budget is not None:
-        changes["budget"] = given.budget
+        changes["budget"] = given.budget.spelled()
     if given.options is not None:
         changes["set_options"] = given.options
         if gone := [key for key in before["options"] if key not in given.options]:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from manydesks.api.answer import answered
 from manydesks.api.office import Office
-from manydesks.api.shapes.base import FileGiven, Id, Nothing, Ok, errors
+from manydesks.api.shapes.base import NOTHING, FileGiven, Id, Nothing, Ok, errors
 from manydesks.api.shapes.messages import Accepted, ForgetGiven, Forgotten, Message, MessageGiven
 from manydesks.domain.errors import BadInput, UnknownAgent, UnknownMessage
 from manydesks.domain.ids import new_id
@@ -23,6 +23,8 @@ from manydesks.store.reader import Reader
 
 #: a long poll that takes longer is asked again
 MOST_WAIT_SECONDS = 60
+#: the message itself, and nothing around it
+JUST_IT = ForgetGiven()
 ENDED = frozenset({"completed", "dead", "cancelled"})
 #: a response that nobody is to see any more
 WITHDRAWN = "withdrawn"
@@ -83,7 +85,7 @@ def routes(office: Office) -> APIRouter:
     @router.post(
         "/api/message/{id}/cancel", response_model=Ok, responses=errors(404, 409, 413, 415), summary="Cancel a message"
     )
-    async def cancel(id: Id, given: Nothing | None = None) -> dict[str, Any]:
+    async def cancel(id: Id, given: Nothing = NOTHING) -> dict[str, Any]:
         """It shall not go on: what waits never begins, what runs is ended with its whole process tree."""
         await office.read(lambda reader: shown(reader, id))
         await office.act("cancel", id=id)
@@ -95,9 +97,8 @@ def routes(office: Office) -> APIRouter:
         responses=errors(404, 409, 413, 415),
         summary="Forget a message",
     )
-    async def forget(id: Id, given: ForgetGiven | None = None) -> dict[str, Any]:
+    async def forget(id: Id, given: ForgetGiven = JUST_IT) -> dict[str, Any]:
         """Its text, and that of the answers to it, wherever the office has them. Only of one that has ended."""
-        given = given or ForgetGiven()
         return {"ok": True, **await office.act("forget", id=id, trace=given.trace, reset=given.reset)}
 
     return router

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -11,7 +10,7 @@ from fastapi import APIRouter, Query
 from fastapi import Path as PathParameter
 
 from manydesks.api.office import Office
-from manydesks.api.shapes.base import Limit, OfAgent, errors
+from manydesks.api.shapes.base import Day, Limit, OfAgent, errors
 from manydesks.api.shapes.settings import Partial, SettingsGiven, SettingsShown
 from manydesks.api.shapes.views import Insights as InsightsShown
 from manydesks.api.shapes.views import Logs, Status
@@ -28,8 +27,8 @@ from manydesks.settings.secrets import load_secrets, mask, remove_secret, set_se
 from manydesks.store.reader import Reader
 
 Table = Annotated[str, PathParameter(pattern=rf"^(?:{'|'.join(TABLES)})$", description=f"One of {', '.join(TABLES)}.")]
-From = Annotated[date | None, Query(alias="from", description="The first day, UTC.")]
-To = Annotated[date | None, Query(description="The last day, UTC.")]
+From = Annotated[Day | None, Query(alias="from", description="The first day, UTC.")]
+To = Annotated[Day | None, Query(description="The last day, UTC.")]
 
 
 def routes(office: Office) -> APIRouter:

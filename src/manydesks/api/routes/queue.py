@@ -10,10 +10,13 @@ from starlette.responses import Response
 from manydesks.api.answer import answered
 from manydesks.api.office import Office
 from manydesks.api.routes.messages import check_size
-from manydesks.api.shapes.base import After, Id, Limit, Nothing, OfAgent, Ok, errors
+from manydesks.api.shapes.base import NOTHING, After, Id, Limit, Nothing, OfAgent, Ok, errors
 from manydesks.api.shapes.queue import AgentQueue, Dead, Held, Processing, QueueStatus, RetryGiven
 from manydesks.domain.errors import WrongState
 from manydesks.domain.states import MessageState
+
+#: with its own text
+AS_IT_IS = RetryGiven()
 
 
 def routes(office: Office) -> APIRouter:
@@ -44,7 +47,7 @@ def routes(office: Office) -> APIRouter:
     @router.post(
         "/api/queue/processing/{id}/kill", response_model=Ok, responses=errors(404, 409, 413, 415), summary="Stop a run"
     )
-    async def kill(id: Id, given: Nothing | None = None) -> dict[str, Any]:
+    async def kill(id: Id, given: Nothing = NOTHING) -> dict[str, Any]:
         """By the number or the id of its message. The whole process tree ends; the message is cancelled."""
         await office.act("cancel", id=await _named(office, id, MessageState.PROCESSING, "stopped"))
         return {"ok": True}
@@ -56,7 +59,7 @@ def routes(office: Office) -> APIRouter:
     @router.post(
         "/api/queue/held/{id}/release", response_model=Ok, responses=errors(404, 409, 413, 415), summary="Let one go on"
     )
-    async def release(id: Id, given: Nothing | None = None) -> dict[str, Any]:
+    async def release(id: Id, given: Nothing = NOTHING) -> dict[str, Any]:
         await office.act("release", id=await _named(office, id, MessageState.HELD, "released"))
         return {"ok": True}
 
@@ -78,9 +81,9 @@ def routes(office: Office) -> APIRouter:
     @router.post(
         "/api/queue/dead/{id}/retry", response_model=Ok, responses=errors(404, 409, 413, 415), summary="Try one again"
     )
-    async def retry(id: Id, given: RetryGiven | None = None) -> dict[str, Any]:
+    async def retry(id: Id, given: RetryGiven = AS_IT_IS) -> dict[str, Any]:
         """The same agent, attempts anew; with another text, if one is given."""
-        text = given.message if given is not None else None
+        text = given.message
         if text is not None:
             check_size(office, text)
         await office.act("retry", id=await _named(office, id, MessageState.DEAD, "retried"), text=text)

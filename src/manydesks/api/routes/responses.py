@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from manydesks.api.office import Office
 from manydesks.api.routes.messages import check_size, kept
-from manydesks.api.shapes.base import AGENT, MOST, After, Before, Limit, Nothing, Number, Ok, errors
+from manydesks.api.shapes.base import AGENT, MOST, NOTHING, After, Before, Limit, Nothing, Number, Ok, errors
 from manydesks.api.shapes.responses import Response, ResponseGiven, Said
 from manydesks.domain.errors import BadInput, UnknownAgent
 
@@ -48,21 +48,27 @@ def routes(office: Office) -> APIRouter:
         return {"ok": True, **done}
 
     @router.post(
-        "/api/responses/{id}/ack", response_model=Ok, responses=errors(404, 409, 413, 415), summary="A client has it"
+        "/api/responses/{id:int}/ack",
+        response_model=Ok,
+        responses=errors(404, 409, 413, 415),
+        summary="A client has it",
     )
-    async def ack(id: Number, given: Nothing | None = None) -> dict[str, Any]:
+    async def ack(id: Number, given: Nothing = NOTHING) -> dict[str, Any]:
         await office.act("response_ack", id=id)
         return {"ok": True}
 
     @router.post(
-        "/api/responses/{id}/resend", response_model=Ok, responses=errors(404, 409, 413, 415), summary="Send it again"
+        "/api/responses/{id:int}/resend",
+        response_model=Ok,
+        responses=errors(404, 409, 413, 415),
+        summary="Send it again",
     )
-    async def resend(id: Number, given: Nothing | None = None) -> dict[str, Any]:
+    async def resend(id: Number, given: Nothing = NOTHING) -> dict[str, Any]:
         """A dead, unsure or expired one."""
         await office.act("response_resend", id=id)
         return {"ok": True}
 
-    @router.delete("/api/responses/{id}", response_model=Ok, responses=errors(404, 409), summary="Give it up")
+    @router.delete("/api/responses/{id:int}", response_model=Ok, responses=errors(404, 409), summary="Give it up")
     async def drop(id: Number) -> dict[str, Any]:
         await office.act("response_drop", id=id)
         return {"ok": True}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 
 from manydesks.api.office import Office
-from manydesks.api.shapes.base import After, Id, Limit, Nothing, OfAgent, Ok, errors
+from manydesks.api.shapes.base import NOTHING, After, Day, Id, Limit, Nothing, OfAgent, Ok, errors
 from manydesks.api.shapes.people import Reset
 from manydesks.api.shapes.views import AnswerGiven, OneSession, Question, Session, Usage
 from manydesks.domain.budget import day_of
@@ -33,7 +32,7 @@ def routes(office: Office) -> APIRouter:
     @router.post(
         "/api/sessions/{id}/reset", response_model=Reset, responses=errors(404, 409, 413, 415), summary="Begin one anew"
     )
-    async def reset(id: Id, given: Nothing | None = None) -> dict[str, Any]:
+    async def reset(id: Id, given: Nothing = NOTHING) -> dict[str, Any]:
         """The next generation takes over what waits. Refused while the agent is at work."""
         found = await office.read(lambda reader: session(reader, id))
         if found["status"] != "active":
@@ -44,7 +43,7 @@ def routes(office: Office) -> APIRouter:
     @router.get("/api/usage", response_model=Usage, tags=["usage"], summary="What agents have used, and what is left")
     async def usage(
         by: Literal["agent", "model", "day"] = "agent",
-        since: Annotated[date | None, Query(description="Runs that began on this day or later.")] = None,
+        since: Annotated[Day | None, Query(description="Runs that began on this day or later.")] = None,
     ) -> dict[str, Any]:
         budget = budget_of(office.settings)
         today = day_of(office.premises.clock.now(), budget.time_zone)

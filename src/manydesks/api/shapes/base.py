@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from datetime import date
 from typing import Annotated, Any
 
 from fastapi import Path, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from manydesks.domain.ids import NAME, PUBLIC
@@ -30,6 +32,10 @@ class Nothing(Given):
     """An empty object."""
 
 
+#: what is meant by a client that sends no body at all
+NOTHING = Nothing()
+
+
 class Ok(Shown):
     ok: bool = Field(default=True, description="Always `true`: what was not done is an error.")
 
@@ -43,12 +49,28 @@ class Error(Shown):
     first_seq: int | None = Field(default=None, description="Where the ledger begins.")
 
 
+def _whole(value: object) -> object:
+    """JSON has one kind of number: 5.0 is 5."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _iso_day(value: object) -> object:
+    if isinstance(value, str) and _DAY.fullmatch(value) is None:
+        raise ValueError("a day is written as in 2026-01-31")
+    return value
+
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+#: behind the bounds of a number, which the document would not know otherwise
+WHOLE = BeforeValidator(_whole)
+Day = Annotated[date, BeforeValidator(_iso_day)]
+
 #: something that can be read, of any length; a zero byte is in no text that people write
 TEXT = r"^[^\x00]*[^\s\x00-\x1f\x7f-\x9f][^\x00]*$"
 PRINTED = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$"
 AGENT = rf"^(?:{NAME.pattern})$"
 
-Text = Annotated[str, Field(min_length=1, max_length=1_048_576, pattern=TEXT, description="Not empty.")]
+Text = Annotated[str, Field(min_length=1, pattern=TEXT, description="Not empty.")]
 Word = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00]+$")]
 MaybeWord = Annotated[str, Field(max_length=256, pattern=r"^[^\x00]*$")]
 AgentName = Annotated[str, Field(max_length=32, pattern=AGENT)]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from manydesks.api.shapes.base import AgentName, ClientId, File, FileGiven, Given, MaybeWord, Shown, Text, Word
+from manydesks.api.shapes.base import WHOLE, AgentName, ClientId, File, FileGiven, Given, MaybeWord, Shown, Text, Word
 
 
 class MessageGiven(Given):
@@ -25,8 +25,8 @@ class MessageGiven(Given):
         ClientId | None, Field(description="The client's own; one that is known already is refused with 409.")
     ] = None
     files: Annotated[list[FileGiven], Field(max_length=10, default_factory=list)]
-    priority: Annotated[int, Field(ge=-100, le=100, description="Between agents' lanes, the higher first.")] = 0
-    not_before: Annotated[int | None, Field(ge=0, lt=2**53, description="Nobody begins before, ms UTC.")] = None
+    priority: Annotated[int, Field(ge=-100, le=100, description="Between agents' lanes, the higher first."), WHOLE] = 0
+    not_before: Annotated[int | None, Field(ge=0, lt=2**53, description="Nobody begins before, ms UTC."), WHOLE] = None
 
 
 class Stored(Shown):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from manydesks.api.shapes.base import PRINTED, AgentName, Given, MaybeWord, Shown, Text, Version, Word
+from manydesks.api.shapes.base import PRINTED, WHOLE, AgentName, Given, MaybeWord, Shown, Text, Version, Word
 
 Name = Annotated[str, Field(min_length=1, max_length=80, pattern=PRINTED, description="One line that can be printed.")]
 
@@ -30,6 +30,23 @@ class Agent(Shown):
     version: str
 
 
+class BudgetGiven(Given):
+    """Caps for a day; 0 is no cap."""
+
+    usd: Annotated[float | None, Field(ge=0, le=1_000_000)] = None
+    tokens: Annotated[int | None, Field(ge=0, le=1_000_000_000), WHOLE] = None
+    runs: Annotated[int | None, Field(ge=0, le=1_000_000), WHOLE] = None
+
+    def spelled(self) -> str:
+        """As the act takes it."""
+        parts = [
+            f"{value:f} usd/day" if name == "usd" else f"{value} {name}/day"
+            for name, value in self
+            if value is not None
+        ]
+        return ", ".join(parts)
+
+
 class AgentGiven(Given):
     """What is not given stays as it is."""
 
@@ -39,9 +56,9 @@ class AgentGiven(Given):
     workspace: Annotated[str | None, Field(description="It has its place and cannot be changed.")] = None
     sandbox: Annotated[MaybeWord | None, Field(description="Empty: as the settings say.")] = None
     options: Annotated[dict[str, Any] | None, Field(description="For the provider; all of them.")] = None
-    concurrency: Annotated[int | None, Field(ge=1, le=64)] = None
+    concurrency: Annotated[int | None, Field(ge=1, le=64), WHOLE] = None
     budget: Annotated[
-        MaybeWord | None, Field(description="Caps as `manydesks agent edit --budget` takes them; empty: none.")
+        BudgetGiven | None, Field(description="All of its caps; `{}`: those that the settings have for every agent.")
     ] = None
     reaches: Annotated[list[AgentName] | None, Field(max_length=1000)] = None
     system_prompt: Annotated[str | None, Field(alias="system_prompt", max_length=1_000_000)] = None
@@ -84,7 +101,7 @@ class Prompt(Shown):
 
 
 class PromptGiven(Given):
-    content: Annotated[str, Field(max_length=1_000_000, pattern=r"^[^\x00]*$")]
+    content: Annotated[str, Field(pattern=r"^[^\x00]*$")]
     version: Version = None
 
 

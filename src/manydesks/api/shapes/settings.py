@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, create_model
 
-from manydesks.api.shapes.base import Given, Shown, Version
+from manydesks.api.shapes.base import WHOLE, Given, Shown, Version
 from manydesks.settings.model import Option, PriceSettings, Section, TableName, UpstreamSettings, sections
 
 
@@ -24,8 +24,9 @@ def _partial(name: str, section: type[Section]) -> type[Partial]:
     fields: dict[str, Any] = {}
     for key, field in section.model_fields.items():
         kind: Any = field.annotation
-        if field.metadata:
-            kind = Annotated[(kind, *field.metadata)]
+        marks = (*field.metadata, WHOLE) if kind is int else field.metadata
+        if marks:
+            kind = Annotated[(kind, *marks)]
         fields[key] = (kind | None, Field(default=None, description=field.description))
     made: type[Partial] = create_model(f"{name.title()}Given", __base__=Partial, __doc__=section.__doc__, **fields)
     return made
