@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,6 +96,8 @@ class Hub:
         self._total = 0
         #: events in the ring: above `_base`, up to `head`
         self._base = self.head = 0
+        self._awake = False
+        self._waking = asyncio.Lock()
         self._bell = asyncio.Event()
         self._turn = asyncio.Event()
         self._woken = 0.0
@@ -112,10 +114,19 @@ class Hub:
         self._tools: dict[str, str] = {}
         self._told_at: dict[str, float] = {}
 
-    async def start(self) -> None:
-        """The ring begins empty, at the ledger's head: what was before is in the store."""
-        self._base = self.head = await self._readers.read(lambda reader: reader.head())
+    def start(self) -> None:
         self._task = asyncio.create_task(self._tail())
+
+    async def wake(self) -> None:
+        """From now on the ledger is read as it grows: the ring begins at its head, what was before is in the store.
+
+        While nobody follows, and nobody waits for a message, nothing is read and nothing rendered.
+        """
+        async with self._waking:
+            if not self._awake:
+                self._base = self.head = await self._readers.read(lambda reader: reader.head())
+                self._awake = True
+                self._bell.set()
 
     async def stop(self) -> None:
         """Everybody who waits here comes back, and finds it closed."""
@@ -132,7 +143,8 @@ class Hub:
 
     def news(self) -> None:
         """Something was committed."""
-        self._bell.set()
+        if self._awake:
+            self._bell.set()
 
     def live(self, live: Live) -> None:
         """A run says something: told to those who follow, and then forgotten."""
@@ -207,15 +219,22 @@ class Hub:
         follower.heard = self._stamp
         return b"".join(pieces)
 
-    def join(self, follower: Follower) -> None:
+    async def join(self, follower: Follower) -> None:
         follower.heard = self._stamp
         self.followers.add(follower)
+        await self.wake()
 
     def leave(self, follower: Follower) -> None:
         self.followers.discard(follower)
         if not self.followers:
             self._said.clear()
             self._told_at.clear()
+        self._rest()
+
+    def _rest(self) -> None:
+        if not self.followers and not self._waiting:
+            self._awake = False
+            self._chunks.clear()
 
     async def bounds(self) -> tuple[int, int]:
         """The ledger's last event, and the first that is kept."""
@@ -226,18 +245,20 @@ class Hub:
         """Set at the next news: taken before a look, so that nothing falls between the two."""
         return self._turn
 
-    @contextlib.contextmanager
-    def about(self, message: str) -> Any:
+    @contextlib.asynccontextmanager
+    async def about(self, message: str) -> AsyncIterator[asyncio.Event]:
         """An event that is set whenever the ledger tells of this message."""
         event = asyncio.Event()
         self._waiting.setdefault(message, set()).add(event)
         try:
+            await self.wake()
             yield event
         finally:
             waiting = self._waiting[message]
             waiting.discard(event)
             if not waiting:
                 del self._waiting[message]
+            self._rest()
 
     # the tailer
 
@@ -246,7 +267,7 @@ class Hub:
         while True:
             self._bell.clear()
             try:
-                while await self._look():
+                while self._awake and await self._look():
                     pass
             except ManyDesksError as error:
                 # a full disk, a store that is being replaced: the next look may find it well
@@ -268,6 +289,8 @@ class Hub:
             # so far behind that it is gone: begin anew above it
             self._base = self.head = int(str(pruned.details["first"])) - 1
             return True
+        if self.head != after:
+            return True  # nobody was there for a moment, and somebody else has come: begun anew
         for event, row in events:
             self._add(event, row)
         if events:

@@ -37,9 +37,9 @@ async def begin(hub: Hub, *, last: str | None, after: int | None, wanted: Wanted
         raise BadInput("'Last-Event-ID' is the id of an event: a whole number from 0.")
     # the header wins: a browser repeats the first address with every new connection, and the header grows
     place = int(last) if last is not None else after
-    if place is None:
-        return Follower(wanted, hub.head)
     head, first = await hub.bounds()
+    if place is None:
+        return Follower(wanted, head)
     if place > head:
         raise BadInput(f"The ledger ends at event {head}, so nothing can be resumed from {place}.")
     if place < first - 1:
@@ -73,9 +73,9 @@ class Stream(Response):
             me.cancel()
 
         follower.cut = cut
-        hub.join(follower)
         gone = asyncio.create_task(_until_gone(receive, me))
         try:
+            await hub.join(follower)
             await send(
                 {
                     "type": "http.response.start",

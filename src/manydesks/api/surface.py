@@ -119,7 +119,7 @@ class ApiSurface:
         readers = self._readers = self._readers or readers_module.Readers(premises.home)
         if self._hub is None:
             self._hub = hub_module.Hub(readers)
-            await self._hub.start()
+            self._hub.start()
             premises.on_commit(self._hub.news)
             premises.on_live(self._hub.live)
         app = app_module.make_app(premises, readers, self._hub)

@@ -161,7 +161,8 @@ def test_one_that_never_reads_is_cut_and_nobody_else_notices(home: Path) -> None
             _until(lambda: _readers(office) == 1)
             before = _resident(office.pid)
             _until(lambda: _readers(office) == 0)
-            assert _resident(office.pid) - before < 4 << 20
+            # what was read for it stays in the cache of pages, whoever it was for; nothing else does
+            assert _resident(office.pid) - before < 16 << 20
             with api.stream("GET", "/api/events/stream", params={"after": 0}) as response:
                 assert [event.seq for event in taken(response, 20_000)] == list(range(1, 20_001))
     finally:

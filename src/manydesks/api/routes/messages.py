@@ -68,7 +68,9 @@ def routes(office: Office) -> APIRouter:
             float, Query(ge=0, le=MOST_WAIT_SECONDS, description="So many seconds until it has ended, at most.")
         ] = 0,
     ) -> dict[str, Any]:
-        with office.hub.about(id) as told:
+        if not wait:
+            return await office.read(lambda reader: shown(reader, id))
+        async with office.hub.about(id) as told:
             deadline = asyncio.get_running_loop().time() + wait
             while True:
                 told.clear()
