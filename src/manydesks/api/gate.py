@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any
 
@@ -135,6 +136,7 @@ class Gate:
         return _who("This is not the office's token; `manydesks token show` prints it.")
 
 
+@lru_cache(maxsize=1024)
 def is_local(address: str) -> bool:
     """Whether a request came from this machine, by its loopback."""
     try:

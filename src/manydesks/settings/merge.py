@@ -47,7 +47,7 @@ def merge_settings(
             if value is not None:
                 text = edited(document, key, value)
             elif _has(document.data, key):
-                text = without(document, key)
+                text = without(document, _with_its_table(document.data, key))
             else:
                 continue
             document = replace(document, text=text, data=tomllib.loads(text))
@@ -74,6 +74,16 @@ def _has(tree: Mapping[str, Any], key: tuple[str, ...]) -> bool:
             return False
         tree = found
     return key[-1] in tree
+
+
+def _with_its_table(tree: Mapping[str, Any], key: tuple[str, ...]) -> tuple[str, ...]:
+    """Of a table that stands alone in another, the other: an empty one would not be there any more."""
+    above = [tree]
+    for part in key:
+        above.append(above[-1][part])
+    while len(key) > 1 and isinstance(above[-1], Mapping) and len(above[-2]) == 1:
+        key, above = key[:-1], above[:-1]
+    return key
 
 
 def _version(document: Document) -> str:

@@ -230,6 +230,7 @@ def store_message(
     tx.insert("messages", row)
     tx.count("messages", target.agent, None, place["state"])
     about: dict[str, Any] = {"trace": trace, "message": message_id, "session": lane, "agent": target.agent}
+    later: dict[str, Any] = {"not_before": delay.until} if delay is not None else {}
     tx.event(
         "message_enqueued",
         **about,
@@ -243,7 +244,7 @@ def store_message(
         hop=row.get("hop", 0),
         from_agent=row.get("from_agent"),
         priority=row.get("priority", 0),
-        not_before=delay.until if delay is not None else None,
+        **later,
     )
     tx.event("agent_routed", **about, by=target.by, team=target.team)
     if held is not None:
