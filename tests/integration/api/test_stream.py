@@ -22,6 +22,7 @@ from manydesks.client.values import Event
 from manydesks.settings.home import Home
 from manydesks.store.store import Store
 from manydesks.testing.api import ServedOffice
+from manydesks.testing.model import Pace, ScriptedModel, Turn
 
 
 def events(response: httpx.Response) -> Iterator[Event]:
@@ -105,20 +106,32 @@ def test_a_place_that_the_ledger_does_not_have(api: httpx.Client) -> None:
     assert api.get("/api/events/stream", headers={"Last-Event-ID": "abc"}).status_code == 400
 
 
-def test_what_a_run_is_saying_has_no_id(served: ServedOffice, api: httpx.Client) -> None:
-    api.put("/api/agents/talker", json={"name": "Talker", "provider": "rehearsal", "model": None})
-    with served.caller() as other, other.stream("GET", "/api/events/stream") as response:
-        lines = events(response)
-        threading.Timer(
-            0.1, lambda: api.post("/api/message", json={"message": "!say one\n!sleep 1\n!say two", "agent": "talker"})
-        ).start()
-        seen: list[Event] = []
-        for event in lines:
-            seen.append(event)
-            if event.kind == "message_completed":
-                break
+def test_what_a_run_is_saying_has_no_id(home: Path) -> None:
+    words = "one word after the other, " * 20
+    with ScriptedModel([Turn(text=words, piece=26, pace=Pace(bytes=400, seconds=0.05))]) as model:
+        office = ServedOffice(home)
+        office.home.prepare()
+        office.home.settings_file.write_text(f'[upstreams.lm]\nkind = "anthropic"\nbase_url = "{model.base_url}"\n')
+        office.start()
+        try:
+            office.door.ask("agent_add", id="amy", provider="anthropic", model="scripted", options={"upstream": "lm"})
+            seen: list[Event] = []
+            with Client(office.url(), token=office.token()) as mine:
+                sent = mine.send("hello", agent="amy")
+                for event in mine.follow(after=0, live=True):
+                    seen.append(event)
+                    if event.kind == "message_completed":
+                        break
+        finally:
+            office.kill()
     said = [event for event in seen if event.kind == "progress"]
+    assert said
     assert all(event.seq is None for event in said)
+    assert {event.data["messageId"] for event in said} == {sent.message_id}
+    assert {event.data["traceId"] for event in said} == {sent.trace_id}
+    assert all(words.startswith(event.data["text"].rstrip()) for event in said)
+    numbers = [event.seq for event in seen if event.seq is not None]
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
 def test_below_the_oldest_kept_event_it_is_gone(make_served: Callable[..., ServedOffice], home: Path) -> None:
