@@ -78,7 +78,7 @@ def _has(tree: Mapping[str, Any], key: tuple[str, ...]) -> bool:
 
 def _with_its_table(tree: Mapping[str, Any], key: tuple[str, ...]) -> tuple[str, ...]:
     """Of a table that stands alone in another, the other: an empty one would not be there any more."""
-    above = [tree]
+    above: list[Any] = [tree]
     for part in key:
         above.append(above[-1][part])
     while len(key) > 1 and isinstance(above[-1], Mapping) and len(above[-2]) == 1:
