@@ -25,7 +25,7 @@ from manydesks.office.inforce import InForce
 from manydesks.office.valid import is_loopback
 from manydesks.settings.home import Home
 from manydesks.settings.model import ApiSettings
-from manydesks.store.audit import AUDIT
+from manydesks.store.audit import AUDIT, Audit
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +90,7 @@ class Gate:
         if scope["method"] not in CHANGES:
             await self._app(scope, receive, send)
             return
-        token = AUDIT.set({"method": scope["method"], "path": scope["path"], "address": _address(scope)})
+        token = AUDIT.set(Audit(scope["method"], scope["path"], _address(scope)))
         try:
             await self._app(scope, receive, send)
         finally:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import TypeVar
 
 from manydesks.store.ledger import OfficeTransaction
 
 T = TypeVar("T")
 
-#: set by a surface for what it is about to have done; the fields of `api_changed`
-AUDIT: ContextVar[Mapping[str, Any] | None] = ContextVar("audit", default=None)
+
+@dataclass
+class Audit:
+    """One request that may change something."""
+
+    method: str
+    path: str
+    #: of whoever asked
+    address: str
+    #: the ledger has it
+    told: bool = False
+
+
+#: set by a surface for what it is about to have done
+AUDIT: ContextVar[Audit | None] = ContextVar("audit", default=None)
 
 
 def audited(operation: Callable[[OfficeTransaction], T]) -> Callable[[OfficeTransaction], T]:
@@ -24,7 +38,13 @@ def audited(operation: Callable[[OfficeTransaction], T]) -> Callable[[OfficeTran
         changes, events = tx.db.total_changes(), tx.gathered
         result = operation(tx)
         if tx.db.total_changes() != changes or tx.gathered != events:
-            tx.event("api_changed", **said)
+            tell(tx, said)
         return result
 
     return noted
+
+
+def tell(tx: OfficeTransaction, said: Audit) -> None:
+    """Into the ledger. Also for a change that is no row's, but a file's."""
+    tx.event("api_changed", method=said.method, path=said.path, address=said.address)
+    said.told = True

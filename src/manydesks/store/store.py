@@ -44,7 +44,7 @@ from manydesks.store import (
     waits,
 )
 from manydesks.store.accept import MESSAGES, accept, check_text
-from manydesks.store.audit import audited
+from manydesks.store.audit import AUDIT, audited, tell
 from manydesks.store.boot import boot_id
 from manydesks.store.claim import LEASE_MS, claim, claim_more
 from manydesks.store.database import empty_log, named_errors, open_writer
@@ -395,6 +395,12 @@ class Store:
     async def note(self, kind: str, **fields: Any) -> None:
         """An event that no row belongs to: the host came up, a runner sat down."""
         await self._do(lambda tx: tx.event(kind, **fields))
+
+    async def audit(self) -> None:
+        """A surface has changed a file, which is no row: that stands in the ledger all the same, once."""
+        said = AUDIT.get()
+        if said is not None and not said.told:
+            await self._writer.call(lambda tx: tell(tx, said))
 
     async def head(self) -> int:
         """The number of the last event."""

@@ -95,6 +95,9 @@ def test_every_change_has_its_event_in_the_same_transaction(api: httpx.Client) -
     sent = api.post("/api/message", json={"message": "hello", "agent": "gus"}).json()
     api.post(f"/api/message/{sent['messageId']}/cancel", json={})
     put(api, "/api/settings", dispatch={"batch": 7})
+    put(api, "/api/settings", secrets={"audited": "0123456789"})
+    put(api, "/api/agents/gus/system-prompt", content="Be brief.")
+    put(api, "/api/settings", secrets={"audited": None})
     api.get("/api/agents")
     events = api.get("/api/events", params={"after": before, "limit": 1000}).json()["events"]
     audit = [(event["data"]["method"], event["data"]["path"]) for event in events if event["kind"] == "api_changed"]
@@ -103,6 +106,9 @@ def test_every_change_has_its_event_in_the_same_transaction(api: httpx.Client) -
         ("POST", "/api/agents/gus/pause"),
         ("POST", "/api/message"),
         ("POST", f"/api/message/{sent['messageId']}/cancel"),
+        ("PUT", "/api/settings"),
+        ("PUT", "/api/settings"),
+        ("PUT", "/api/agents/gus/system-prompt"),
         ("PUT", "/api/settings"),
     ]
     assert {event["data"]["address"] for event in events if event["kind"] == "api_changed"} == {"127.0.0.1"}

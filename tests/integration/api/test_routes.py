@@ -139,6 +139,21 @@ CASES = {
     ),
     "GET /api/queue/status": Case(happy=get("/api/queue/status")),
     "GET /api/queue/agents": Case(happy=get("/api/queue/agents")),
+    "GET /api/queue/messages": Case(
+        happy=get("/api/queue/messages", status="dead", agent="assistant"),
+        bad=(*limits("/api/queue/messages"), ("/api/queue/messages", {"params": {"status": "odd"}}, "status")),
+    ),
+    "POST /api/queue/cancel": Case(
+        happy=lambda w: w.api.post("/api/queue/cancel", json={"agent": w.agent()}),
+        bad=(
+            ("/api/queue/cancel", {"json": {}}, "agent"),
+            ("/api/queue/cancel", {"json": {"agent": "nobody"}}, "nobody"),
+        ),
+    ),
+    "POST /api/queue/prune": Case(
+        happy=lambda w: w.api.post("/api/queue/prune", json={}),
+        bad=(("/api/queue/prune", {"json": {"a": 1}}, "'a'"),),
+    ),
     "GET /api/queue/processing": Case(happy=get("/api/queue/processing"), bad=limits("/api/queue/processing")),
     "POST /api/queue/processing/{id}/kill": Case(
         happy=lambda w: w.api.post(f"/api/queue/processing/{w.running()}/kill", json={}),
@@ -338,6 +353,7 @@ CASES = {
     ),
     "GET /api/status": Case(happy=get("/api/status")),
     "GET /api/logs": Case(happy=get("/api/logs", limit=10), bad=limits("/api/logs")),
+    "GET /api/hooks": Case(happy=get("/api/hooks")),
     "GET /api/settings": Case(happy=get("/api/settings")),
     "PUT /api/settings": Case(
         happy=lambda w: w.api.put("/api/settings", json={"retry": {"max_attempts": 4}}),

@@ -96,6 +96,8 @@ def put_right(case: schemathesis.Case) -> None:
             case.path_parameters["id"] = f"t-{case.path_parameters['id'][:20]}"
             body |= {"name": "Web", "agents": ["assistant"], "leader_agent": "assistant"}
             body.pop("version", None)
+        case "POST /api/queue/cancel":
+            body["agent"] = None
         case "PUT /api/settings":
             case.body = {name: body[name] for name in HARMLESS if name in body}
         case "GET /api/events" if case.query and case.query.get("types"):

@@ -121,6 +121,7 @@ def routes(office: Office) -> APIRouter:
         async with office.writing:
             await office.work(lambda: workspaces.write_prompt(office.home, id, given.content, given.version))
         await office.act("manuals")
+        await office.act("audit")
         return await office.work(lambda: workspaces.read_prompt(office.home, id))
 
     @router.get(

@@ -13,7 +13,7 @@ from manydesks.api.office import Office
 from manydesks.api.shapes.base import Day, Limit, OfAgent, errors
 from manydesks.api.shapes.settings import Partial, SettingsGiven, SettingsShown
 from manydesks.api.shapes.views import Insights as InsightsShown
-from manydesks.api.shapes.views import Logs, Status
+from manydesks.api.shapes.views import Logs, Plugins, Status
 from manydesks.domain.errors import BadInput
 from manydesks.domain.insight import FILE, TABLES
 from manydesks.insights.published import Insights
@@ -77,6 +77,10 @@ def routes(office: Office) -> APIRouter:
 
         return {"lines": await office.work(look)}
 
+    @router.get("/api/hooks", response_model=Plugins, summary="The plugins that see messages and events")
+    async def hooks() -> dict[str, Any]:
+        return await office.act("hooks")
+
     @router.get("/api/settings", response_model=SettingsShown, summary="The settings")
     async def settings() -> dict[str, Any]:
         return await _settings(office)
@@ -94,6 +98,8 @@ def routes(office: Office) -> APIRouter:
         for name, value in secrets.items():
             await office.work(lambda name=name, value=value: _keep(office, name, value))  # type: ignore[misc]
         await office.premises.reread()
+        if wanted or secrets:
+            await office.act("audit")
         return await _settings(office)
 
     @router.get(

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from manydesks.api.answer import answered
 from manydesks.api.office import Office
 from manydesks.api.routes.messages import check_size
 from manydesks.api.shapes.base import NOTHING, After, Id, Limit, Nothing, OfAgent, Ok, errors
-from manydesks.api.shapes.queue import AgentQueue, Dead, Held, Processing, QueueStatus, RetryGiven
-from manydesks.domain.errors import WrongState
+from manydesks.api.shapes.queue import (
+    AgentQueue,
+    CancelGiven,
+    Cancelled,
+    Dead,
+    Held,
+    Listed,
+    Processing,
+    Pruned,
+    QueueStatus,
+    RetryGiven,
+)
+from manydesks.domain.errors import BadInput, UnknownAgent, WrongState
 from manydesks.domain.states import MessageState
 
+Status = Annotated[
+    Literal["pending", "processing", "held", "completed", "cancelled", "dead"] | None, Query(description="Only these.")
+]
 #: with its own text
 AS_IT_IS = RetryGiven()
 
@@ -30,6 +44,32 @@ def routes(office: Office) -> APIRouter:
     @router.get("/api/queue/agents", response_model=list[AgentQueue], summary="What waits for each agent")
     async def agents() -> list[dict[str, Any]]:
         return await office.read(lambda reader: reader.queue_agents())
+
+    @router.get("/api/queue/messages", response_model=list[Listed], summary="Messages, oldest first")
+    async def messages(
+        agent: OfAgent = None, status: Status = None, after: After = 0, limit: Limit = 100
+    ) -> list[dict[str, Any]]:
+        state = MessageState[status.upper()] if status is not None else None
+        found = await office.read(lambda reader: reader.messages(agent=agent, state=state, after=after, limit=limit))
+        return [{**row, "message": row["text"]} for row in found]
+
+    @router.post(
+        "/api/queue/cancel",
+        response_model=Cancelled,
+        responses=errors(404, 413, 415),
+        summary="Cancel everything, or everything of an agent",
+    )
+    async def cancel_all(given: CancelGiven) -> dict[str, Any]:
+        """What waits, is held or runs shall not go on; a step of it: while `more`, ask again."""
+        try:
+            return {"ok": True, **await office.act("cancel", agent=given.agent, everything=given.agent is None)}
+        except UnknownAgent as error:
+            raise BadInput(str(error)) from None  # a field of the body, not what the address names
+
+    @router.post("/api/queue/prune", response_model=Pruned, responses=errors(413, 415), summary="Let go what is old")
+    async def prune(given: Nothing = NOTHING) -> dict[str, Any]:
+        """What retention would do by and by; a step of it: while `more`, ask again."""
+        return {"ok": True, **await office.act("prune")}
 
     @router.get("/api/queue/processing", response_model=list[Processing], summary="What is being worked on")
     async def processing(agent: OfAgent = None, after: After = 0, limit: Limit = 100) -> list[dict[str, Any]]:

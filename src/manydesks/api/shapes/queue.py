@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from manydesks.api.shapes.base import Given, Shown, Text
+from manydesks.api.shapes.base import AgentName, Given, Shown, Text
 
 
 class QueueStatus(Shown):
@@ -71,6 +71,37 @@ class Dead(Shown):
     failed_reason: str | None
     attempts_made: int
     timestamp: int
+
+
+class Listed(Shown):
+    id: int
+    message_id: str
+    agent: str
+    sender: str
+    status: str
+    attempts: int
+    reason: str | None
+    message: str
+    created_at: int
+    updated_at: int
+
+
+class CancelGiven(Given):
+    agent: Annotated[AgentName | None, Field(description="Whose; null: everybody's.")]
+
+
+class Cancelled(Shown):
+    ok: bool = True
+    cancelled: int
+    stopped: int = Field(description="Runs that were told to end.")
+    more: bool = Field(description="There is more: ask again.")
+
+
+class Pruned(Shown):
+    ok: bool = True
+    events: int
+    messages: int
+    more: bool = Field(description="There is more: ask again.")
 
 
 class RetryGiven(Given):

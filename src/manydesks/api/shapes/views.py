@@ -179,5 +179,9 @@ class Status(Shown):
     queue: dict[str, int]
 
 
+class Plugins(Shown):
+    plugins: list[dict[str, Any]] = Field(description="As `manydesks hook list --json` has them.")
+
+
 class Logs(Shown):
     lines: list[str]
