@@ -113,6 +113,8 @@ class Host:
         self._commit_bells: list[Callable[[], None]] = []
         self._live_bells: list[Callable[[Live], None]] = []
         self._rereading = asyncio.Lock()
+        #: what surfaces had to say before the office was open; None: it is
+        self._early: list[str] | None = []
         # a terminal has a person before it, and a service its own clock; only our log needs the time on each line
         kept = HostLog(home.logs / hostlog.NAME).has(1)
         self._screen = Screen(partial(hostlog.stamp, self._clock) if kept else None) if announce is None else None
@@ -194,6 +196,9 @@ class Host:
         control = Control(self._home.socket(SOCKET), self._act)
         await control.start()
         self._show(f"The office is open: {self._home.path} (process {os.getpid()}). Ctrl-C closes it.")
+        early, self._early = self._early or [], None
+        for line in early:
+            self._show(line)
         if self._announce is not None:
             self._announce({"pid": os.getpid(), "home": str(self._home.path)})
         keeper.start()
@@ -301,7 +306,7 @@ class Host:
             in_force=self._in_force,
             clock=self._clock,
             act=self._act,
-            show=self._show,
+            show=self._show_when_open,
             reread=partial(self._reread_now, store),
             at_work=self._at_work,
             on_commit=self._commit_bells.append,
@@ -336,6 +341,12 @@ class Host:
         if not working.done():
             working.cancel()
         await asyncio.gather(working, hurry, return_exceptions=True)
+
+    def _show_when_open(self, line: str) -> None:
+        if self._early is None:
+            self._show(line)
+        else:
+            self._early.append(line)
 
     def _show(self, line: str) -> None:
         if self._screen is not None:
