@@ -126,6 +126,7 @@ class Visitor:
             "HOME": str(home.parent),
             "LOGNAME": "ada",
             "MANYDESKS_HOME": str(home),
+            "MANYDESKS_PORT": "0",  # the one of the pages is one for the whole machine
         }
 
     def run(self, command: str) -> subprocess.CompletedProcess[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 import pytest
 
+from manydesks.api.app import openapi_document
 from manydesks.cli import exits
 from manydesks.cli.main import cli
 from manydesks.domain import states
@@ -29,7 +30,7 @@ from manydesks.domain.routing import Default, Directory, Routing, Team, route_pe
 from manydesks.mailbox import schema
 from manydesks.mailbox.connection import connected
 from manydesks.runner.providers import rehearsal
-from manydesks.settings.load import DEBUG, HOME, NO_SETTINGS, variables
+from manydesks.settings.load import DEBUG, HOME, NO_SETTINGS, SHORT, variables
 from manydesks.settings.model import Settings, allowed, named_tables, sections
 from manydesks.store.database import open_reader
 from manydesks.store.store import Store
@@ -149,7 +150,26 @@ def lake_part() -> str:
     return "\n".join(lines)
 
 
-PARTS = {"settings": settings_part, "commands": commands_part, "lake": lake_part}
+def api_part() -> str:
+    document = openapi_document()
+    shapes = document["components"]["schemas"]
+    groups: dict[str, list[str]] = {}
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            given = [f"`{p['name']}`{'*' if p.get('required') else ''}" for p in operation.get("parameters", ())]
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            shape = shapes.get(body.get("$ref", "").rpartition("/")[2], {})
+            needed = shape.get("required", ())
+            fields = [f"`{name}`{'*' if name in needed else ''}" for name in shape.get("properties", ())]
+            refusals = [status for status in operation["responses"] if status in ("404", "409", "410")]
+            cells = (f"`{method.upper()} {path}`", operation["summary"], ", ".join(given), ", ".join(fields))
+            row = f"| {' | '.join(cells)} | {', '.join(refusals)} |"
+            groups.setdefault(operation["tags"][-1], []).append(row)
+    head = ["| route | what it does | parameters | body | refuses also with |", "|---|---|---|---|---|"]
+    return "\n".join(line for tag, lines in groups.items() for line in (f"## {tag}", "", *head, *lines, ""))
+
+
+PARTS = {"settings": settings_part, "commands": commands_part, "lake": lake_part, "api": api_part}
 
 
 def renewed(text: str) -> str:
@@ -182,7 +202,7 @@ def test_exit_codes() -> None:
 
 def test_variables_that_are_no_settings() -> None:
     # what the tests keep for themselves is of no use to a reader
-    known = {HOME, DEBUG, *(f"{start}<NAME>" for start in NO_SETTINGS if "TEST" not in start)}
+    known = {HOME, DEBUG, *SHORT, *(f"{start}<NAME>" for start in NO_SETTINGS if "TEST" not in start)}
     said = {code for row in rows(part(page("settings"), "## Other variables")) for code in spans(row[0])}
     assert said == known
 

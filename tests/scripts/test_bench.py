@@ -32,6 +32,7 @@ OFFICE = (
     "messages for one agent",
     "One message to 50 agents",
 )
+API = ("POST /api/message", "GET /api/queue/status", "Events a second")
 DESK = ("Rehearsal inside the host", "Rehearsal in bubblewrap", "claude by hand", "at work at once")
 
 
@@ -75,11 +76,19 @@ def test_a_quick_run_opens_offices(tmp_path: Path) -> None:
     assert [line.split()[-1] for line in text.splitlines() if line.startswith("  in memory  ")] != []
 
 
+@pytest.mark.slow
+def test_a_quick_run_asks_the_api(tmp_path: Path) -> None:
+    text = quick_run("api", tmp_path)
+    assert [title for title in API if title not in text] == []
+    # this does not depend on who else uses the machine
+    assert verdict_of(text, "every event once") == "ok"
+
+
 def test_help_installs_nothing_and_knows_every_scenario(report: ModuleType) -> None:
     done = subprocess.run([ROOT / "scripts" / "bench", "--help"], capture_output=True, text=True, check=True)
     names = [
         name
-        for part in ("queue", "desk", "office")
+        for part in ("queue", "desk", "office", "api")
         for name in importlib.import_module(f"benchmarks.{part}.__main__").SCENARIOS
     ]
     assert [name for name in names if name not in done.stdout] == []

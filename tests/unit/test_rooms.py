@@ -14,10 +14,30 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "manydesks"
 
 #: packages that cost seconds or tens of megabytes, and the one room that may name them, on use
-HEAVY = {"pyspark": "pipeline", "pyarrow": "pipeline", "pandas": "pipeline", "deltalake": "pipeline"}
+HEAVY = {
+    "pyspark": "pipeline",
+    "pyarrow": "pipeline",
+    "pandas": "pipeline",
+    "deltalake": "pipeline",
+    "fastapi": "api",
+    "starlette": "api",
+    "uvicorn": "api",
+}
 
 #: what `manydesks --help` must not load: it answers before any of these would be there
-NOT_FOR_HELP = ("pydantic", "apsw", "asyncio", "pyspark", "pyarrow", "pandas", "deltalake", "adbc_driver_sqlite")
+NOT_FOR_HELP = (
+    "pydantic",
+    "apsw",
+    "asyncio",
+    "fastapi",
+    "uvicorn",
+    "httpx",
+    "pyspark",
+    "pyarrow",
+    "pandas",
+    "deltalake",
+    "adbc_driver_sqlite",
+)
 
 
 def imports_of(file: Path) -> Iterator[tuple[str, str]]:

@@ -23,6 +23,7 @@ COMMANDS = {
     "agent": Entry("manydesks.cli.agent:agent", "Add, show, change and remove agents."),
     "team": Entry("manydesks.cli.team:team", "Put agents into teams, and look into their rooms."),
     "secret": Entry("manydesks.cli.secret:secret", "Keep the keys that agents need, out of their reach."),
+    "token": Entry("manydesks.cli.token:token", "The token by which programs are let in."),
     "doctor": Entry("manydesks.cli.doctor:doctor", "Look at everything that the office needs, and say what to do."),
     "questions": Entry("manydesks.cli.questions:questions", "List the questions of agents that wait for an answer."),
     "answer": Entry("manydesks.cli.answer:answer", "Answer an agent's question."),

@@ -81,6 +81,8 @@ def status(invocation: Invocation) -> int:
         out.line(f"default {one_line(missing)} does not exist: a message that names nobody is refused")
     for line, why in ((host or {}).get("channels") or {}).get("down", {}).items():
         out.line(f"channel {one_line(line)} is down: {one_line(why)}")
+    if (line := _api(host)) is not None:
+        out.line(f"api     {line}")
     for line in _settings(host):
         out.line(f"settings  {line}")
     for line in _pipeline(host):
@@ -115,6 +117,14 @@ def _about(host: dict[str, Any] | None) -> str:
     version = one_line(str(host["version"]))
     older = "" if version == __version__ else f", this command is {__version__}"
     return f"  (process {host['pid']}, version {version}{older}, for {duration(host['uptime_ms'])})"
+
+
+def _api(host: Mapping[str, Any] | None) -> str | None:
+    """Where programs find it; nothing of an API that its owner has switched off."""
+    known = (host or {}).get("api") or {}
+    if known.get("url"):
+        return one_line(str(known["url"]))
+    return f"is not there: {one_line(str(known['why']))}" if known.get("why") and known.get("enabled") else None
 
 
 def _settings(host: Mapping[str, Any] | None) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,9 @@ from manydesks.cli import exits
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
 from manydesks.cli.opening import open_in_background
+
+if TYPE_CHECKING:
+    from manydesks.office.surface import Premises, Surface
 
 
 @click.command(cls=Command)
@@ -53,7 +56,14 @@ def _foreground(invocation: Invocation, *, demo: bool) -> int:
         from manydesks.cli.demo import play_when_open
 
         play_when_open(invocation)
-    return run_host(invocation.home, announce=announce if out.json else None)
+    return run_host(invocation.home, announce=announce if out.json else None, surfaces=[api])
+
+
+def api(premises: Premises) -> Surface:
+    """Loaded when the office is about to open, by then for good."""
+    from manydesks.api.surface import ApiSurface
+
+    return ApiSurface(premises)
 
 
 def _detached(invocation: Invocation, *, demo: bool) -> int:

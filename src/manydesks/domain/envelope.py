@@ -39,6 +39,8 @@ class Incoming:
     files: tuple[Attachment, ...] = ()
     #: whether the sender may give slash commands to providers
     commands: bool = False
+    #: nobody begins with it before this moment, ms UTC; None: at once
+    not_before: int | None = None
     #: what hooks have to say about it; goes to the desk with the message
     metadata: Mapping[str, Any] = field(default_factory=dict)
 

@@ -9,9 +9,11 @@ ManyDesksError
 │   ├── UnknownRun
 │   ├── UnknownQuestion
 │   ├── UnknownResponse
+│   ├── UnknownSession
 │   ├── UnknownJob
 │   └── Duplicate            the arrival is known already
 ├── WrongState               the thing exists, but is not in a state that allows the act
+├── Stale                    somebody else has changed it since it was read
 ├── LedgerPruned             the events that were asked for are no longer kept
 ├── SettingsError            a settings or secrets file, or a variable, is not valid
 ├── HomeError                the home folder cannot be used
@@ -25,6 +27,7 @@ ManyDesksError
 │   ├── AlreadyRunning
 │   ├── NotRunning
 │   └── NotAnswering
+├── ApiRefused               the office's API refused what a client asked
 ├── MailboxError
 │   ├── MailboxRefused       the desk's side is not a file the host will read
 │   ├── MailboxTimeout
@@ -100,6 +103,10 @@ class UnknownResponse(BadInput):
     """There is no response '{response}'; `manydesks responses list` shows those that wait for you."""
 
 
+class UnknownSession(BadInput):
+    """There is no session '{session}'."""
+
+
 class UnknownJob(BadInput):
     """There is no job {job} in the queue '{queue}'."""
 
@@ -110,6 +117,10 @@ class Duplicate(BadInput):
 
 class WrongState(ManyDesksError):
     """{what} is {status}; only {allowed} can be {act}."""
+
+
+class Stale(ManyDesksError):
+    """{what} was changed since you read it; read it again, and make your change to what it is now."""
 
 
 class LedgerPruned(ManyDesksError):
@@ -163,6 +174,15 @@ class NotRunning(OfficeError):
 
 class NotAnswering(OfficeError):
     """The office on {home} (process {pid}) does not answer within {seconds} s; nothing was changed."""
+
+
+class ApiRefused(ManyDesksError):
+    """The office refused this ({status})."""
+
+    @property
+    def status(self) -> int:
+        """The status that HTTP has for it."""
+        return int(str(self.details["status"]))
 
 
 class MailboxError(ManyDesksError):

@@ -87,6 +87,7 @@ KINDS: Mapping[str, Kind] = {
     "team_removed": _kind("a team was removed", "before actor"),
     "conversation_added": _kind("a place on a channel was first seen", "after"),
     "conversation_changed": _kind("a conversation was changed", "before after actor"),
+    "api_changed": _kind("a change was made through the API, in the same transaction", "method path address"),
     "hook_failed": _kind(
         "a plugin could not be loaded, or a hook failed and was skipped; at most one a minute for each, and its last",
         "plugin hook reason times",

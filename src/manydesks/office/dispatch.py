@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from manydesks.desk.base import Bells
 from manydesks.desk.furnish import Furnisher
@@ -26,6 +26,7 @@ from manydesks.office.inforce import InForce
 from manydesks.office.judge import Judge
 from manydesks.office.place import Place, seat_of, terms_of
 from manydesks.office.room import DiskRoom
+from manydesks.office.surface import Live
 from manydesks.office.taker import Taker
 from manydesks.office.threads import MailboxThreads
 from manydesks.office.watch import Watch
@@ -59,6 +60,8 @@ class Dispatcher:
             started=self._on_started, output=self._on_output, ended=self._on_ended, progress=self._on_progress
         )
         self._disk = DiskRoom(home.sessions)
+        #: told what runs are saying; None: nobody listens
+        self.on_live: Callable[[Live], None] | None = None
 
     async def pump(self) -> None:
         """Begin every run that can begin now, and hand more to those that take it."""
@@ -196,6 +199,11 @@ class Dispatcher:
             if place.words and place.claimed is not None and any(work.trace == trace for work in place.claimed.messages)
         }
 
+    def at_work(self) -> frozenset[str]:
+        """The sessions whose runners sit at their desks with a run."""
+        places = self._floor.places.items()
+        return frozenset(session for session, place in places if place.claimed is not None and place.desk.seated)
+
     def _on_started(self, session: str) -> None:
         if (place := self._floor.places.get(session)) is not None:
             self._floor.spawn(self._floor.note("runner_started", place.seat, sandbox=place.desk.sandbox))
@@ -217,6 +225,18 @@ class Dispatcher:
         if place is not None and place.watch is not None:
             place.watch.stirred()
             place.hear(text)
+            if self.on_live is not None and (claimed := place.claimed) is not None:
+                first = claimed.messages[0]
+                self.on_live(
+                    Live(
+                        agent=claimed.agent,
+                        session=session,
+                        run=claimed.run,
+                        message=first.message_id,
+                        trace=first.trace,
+                        text=place.words,
+                    )
+                )
 
     def _on_ended(self, session: str, trouble: Failure | None) -> None:
         if (place := self._floor.places.get(session)) is not None:

@@ -87,8 +87,15 @@ def keep_file(given: str, files: Path) -> Attachment:
 
 def keep_text(text: str, name: str, files: Path) -> Attachment:
     """A text as a file of the office, on the disk when this returns; the same text is the same file. Blocks."""
+    return keep_bytes(text.encode(), name, files)
+
+
+def keep_bytes(data: bytes, name: str, files: Path) -> Attachment:
+    """What somebody sent along with a message, as `keep_text`. BadInput for a name that a file cannot have."""
+    if not is_file_name(name):
+        raise BadInput(f"{name[:60]!r} is no name for a file; give it a plain one.")
     with tempfile.TemporaryFile() as whole:
-        whole.write(text.encode())
+        whole.write(data)
         whole.flush()
         os.lseek(whole.fileno(), 0, os.SEEK_SET)
         return outbox.keep(whole.fileno(), name, files)

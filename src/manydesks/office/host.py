@@ -36,6 +36,7 @@ from manydesks.office.recovery import recover
 from manydesks.office.reload import Reload
 from manydesks.office.rules import rules
 from manydesks.office.running import leave, run_to_its_end
+from manydesks.office.surface import Live, MakeSurface, Premises, Surface
 from manydesks.office.switchboard import Switchboard
 from manydesks.office.threads import MailboxThreads
 from manydesks.office.upstreams import Doors, known_secrets
@@ -53,7 +54,12 @@ log = logging.getLogger(__name__)
 LOOK_AGAIN_SECONDS = 1.0
 
 
-def run_host(home: Home, *, announce: Callable[[dict[str, Any]], None] | None = None) -> int:
+def run_host(
+    home: Home,
+    *,
+    announce: Callable[[dict[str, Any]], None] | None = None,
+    surfaces: Sequence[MakeSurface] = (),
+) -> int:
     """Open the office and stay until told to stop; the exit code.
 
     `announce` is told once, when the office is open; without it the office prints what a person would like to see.
@@ -64,7 +70,7 @@ def run_host(home: Home, *, announce: Callable[[dict[str, Any]], None] | None = 
     settings = valid_settings(home)
     hostlog.set_up(settings.office.log_level, lambda: known_secrets(home))
     with host_locks(home):
-        left = run_to_its_end(Host(home, settings, announce=announce).run())
+        left = run_to_its_end(Host(home, settings, announce=announce, surfaces=surfaces).run())
     if left:
         leave(0, left)
     return 0
@@ -80,6 +86,7 @@ class Host:
         clock: Clock | None = None,
         *,
         announce: Callable[[dict[str, Any]], None] | None = None,
+        surfaces: Sequence[MakeSurface] = (),
     ) -> None:
         self._home = home
         self._settings = settings
@@ -101,6 +108,13 @@ class Host:
         self._hooks: Hooks | None = None
         self._archivist: Archivist | None = None
         self._announce = announce
+        self._make_surfaces = surfaces
+        self._surfaces: list[Surface] = []
+        self._commit_bells: list[Callable[[], None]] = []
+        self._live_bells: list[Callable[[Live], None]] = []
+        self._rereading = asyncio.Lock()
+        #: what surfaces had to say before the office was open; None: it is
+        self._early: list[str] | None = []
         # a terminal has a person before it, and a service its own clock; only our log needs the time on each line
         kept = HostLog(home.logs / hostlog.NAME).has(1)
         self._screen = Screen(partial(hostlog.stamp, self._clock) if kept else None) if announce is None else None
@@ -174,9 +188,17 @@ class Host:
             self._in_force.tell(taker)
         self._in_force.tell(lambda fresh: keeper.take_settings(fresh.retention))
         self._in_force.tell(lambda fresh: hostlog.take_level(fresh.office.log_level))
+        dispatcher.on_live = self._live
+        self._surfaces = [make(self._premises(store)) for make in self._make_surfaces]
+        # before the socket: whoever was told that the office is open finds all of it
+        for surface in self._surfaces:
+            await surface.start()
         control = Control(self._home.socket(SOCKET), self._act)
         await control.start()
         self._show(f"The office is open: {self._home.path} (process {os.getpid()}). Ctrl-C closes it.")
+        early, self._early = self._early or [], None
+        for line in early:
+            self._show(line)
         if self._announce is not None:
             self._announce({"pid": os.getpid(), "home": str(self._home.path)})
         keeper.start()
@@ -191,6 +213,8 @@ class Host:
             # its process has a commit to finish: meanwhile the others stop
             archived = asyncio.create_task(archivist.stop(self._hurry))
             await control.stop()
+            for surface in self._surfaces:
+                await surface.stop()
             await keeper.stop()
             await dispatcher.stop(self._in_force.settings.runner.stop_seconds, self._hurry)
             await hooks.stop()
@@ -227,10 +251,11 @@ class Host:
                     written.look()
                     beat(self._home)
                     looked = self._clock.monotonic()
-                    await self._reload.look(store)
+                    async with self._rereading:
+                        await self._reload.look(store)
                 if self._look_now:
                     self._look_now = False
-                    await self._reload.look(store, at_once=True)
+                    await self._reread_now(store)
                     if self._hooks is not None:
                         self._hooks.reload_soon()  # their files too
                 try:
@@ -271,6 +296,35 @@ class Host:
         self._look_now = True
         self._changed.set()
 
+    async def _reread_now(self, store: Store) -> None:
+        async with self._rereading:
+            await self._reload.look(store, at_once=True)
+
+    def _premises(self, store: Store) -> Premises:
+        return Premises(
+            home=self._home,
+            in_force=self._in_force,
+            clock=self._clock,
+            act=self._act,
+            show=self._show_when_open,
+            reread=partial(self._reread_now, store),
+            at_work=self._at_work,
+            on_commit=self._commit_bells.append,
+            on_live=self._live_bells.append,
+        )
+
+    def _at_work(self) -> frozenset[str]:
+        return self._dispatcher.at_work() if self._dispatcher is not None else frozenset()
+
+    def _live(self, live: Live) -> None:
+        for bell in self._live_bells:
+            bell(live)
+
+    def _news(self) -> None:
+        self._changed.set()
+        for bell in self._commit_bells:
+            bell()
+
     async def _dismiss(self, sessions: Sequence[str]) -> None:
         if self._dispatcher is not None:
             await self._dispatcher.dismiss(sessions)
@@ -288,6 +342,12 @@ class Host:
             working.cancel()
         await asyncio.gather(working, hurry, return_exceptions=True)
 
+    def _show_when_open(self, line: str) -> None:
+        if self._early is None:
+            self._show(line)
+        else:
+            self._early.append(line)
+
     def _show(self, line: str) -> None:
         if self._screen is not None:
             self._screen.show(line)
@@ -297,7 +357,7 @@ class Host:
         self._bell.ring()
         if self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to wake
-                self._loop.call_soon_threadsafe(self._changed.set)
+                self._loop.call_soon_threadsafe(self._news)
 
     async def _act(self, verb: str, args: dict[str, Any]) -> dict[str, Any]:
         if verb == "status":
@@ -311,6 +371,7 @@ class Host:
                 "channels": {"up": sorted(self._board.up), "down": dict(self._board.why)} if self._board else None,
                 "settings": {"refused": self._reload.refused, "nextStart": self._reload.waiting()},
                 "pipeline": self._archivist.shown() if self._archivist is not None else None,
+                **{surface.name: surface.shown() for surface in self._surfaces},
             }
         if self._clerk is None or self._dispatcher is None:
             raise BadInput("The office is not open yet.")

@@ -24,7 +24,7 @@ FILE_BYTES = 8 << 20
 KEPT = 3
 
 #: libraries that write a line for every call, and the runs of desks inside the host, which the ledger has
-QUIET = ("httpx", "httpcore", "manydesks.runner.runs")
+QUIET = ("httpx", "httpcore", "uvicorn", "manydesks.runner.runs")
 
 
 def set_up(level: str, secrets: Callable[[], Mapping[str, str]]) -> None:

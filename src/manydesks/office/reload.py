@@ -26,7 +26,9 @@ from manydesks.store.store import Store
 log = logging.getLogger(__name__)
 
 #: what an open office cannot change
-NEXT_START = frozenset({"office.durability"})
+NEXT_START = frozenset(
+    {"office.durability", "api.enabled", "api.host", "api.port", "api.tls_certificate", "api.tls_key"}
+)
 
 #: how a file is known to be another one; None: there is none
 Shape = tuple[int, int, int] | None

@@ -16,8 +16,11 @@ from manydesks.runner.providers.base import Endpoint
 from manydesks.settings.home import Home
 from manydesks.settings.model import ProxySettings, Settings
 from manydesks.settings.secrets import load_secrets
+from manydesks.settings.token import read_token
 
 MIB = 1 << 20
+#: the API's, among the secrets that are blotted out; no secret can be called so
+TOKEN = "api.token"
 
 
 def upstreams(settings: Settings) -> list[Upstream]:
@@ -47,9 +50,14 @@ def lacking(upstream: Upstream, secrets: Mapping[str, str]) -> str | None:
 def known_secrets(home: Home) -> Mapping[str, str]:
     """For blotting out; none while their file is not valid, since then no call was made with them either."""
     try:
-        return load_secrets(home)
+        known: Mapping[str, str] = load_secrets(home)
     except (SettingsError, HomeError):
-        return {}
+        known = {}
+    try:
+        token = read_token(home)
+    except (SettingsError, HomeError):
+        token = None
+    return known if token is None else {**known, TOKEN: token}
 
 
 class Doors:

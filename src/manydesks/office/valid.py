@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from ipaddress import ip_address
 
 from manydesks.desk.furnish import checked_options
 from manydesks.domain.errors import BadInput, SettingsError
@@ -20,10 +21,32 @@ def valid_settings(home: Home, environ: Mapping[str, str] = os.environ) -> Setti
     """The settings as they are now. `SettingsError` for an address that no key may go to, and for a section that its
     channel or provider does not take: found later, it would cost messages."""
     settings = load_settings(home, environ)
+    check_settings(settings)
+    return settings
+
+
+def check_settings(settings: Settings) -> None:
+    """`SettingsError` as `valid_settings`."""
     upstreams(settings)
     accounts(settings)
     check_providers(settings)
-    return settings
+    check_api(settings)
+
+
+def check_api(settings: Settings) -> None:
+    """`SettingsError` for an office that anybody could reach without a login, and for half of what HTTPS needs."""
+    api = settings.api
+    if api.auth == "none" and not is_loopback(api.host):
+        raise SettingsError(
+            reason=f'api.auth is "none", and api.host is {api.host}: without a login the office listens on a loopback '
+            "address only, such as 127.0.0.1; nothing was changed."
+        )
+    if bool(api.tls_certificate) != bool(api.tls_key):
+        raise SettingsError(reason="api.tls_certificate and api.tls_key go together; nothing was changed.")
+
+
+def is_loopback(address: str) -> bool:
+    return ip_address(address).is_loopback
 
 
 def check_providers(settings: Settings) -> None:

@@ -69,6 +69,10 @@ class Home:
         return self.path / "secrets.toml"
 
     @property
+    def token_file(self) -> Path:
+        return self.path / "api.token"
+
+    @property
     def workspaces(self) -> Path:
         return self.path / "workspaces"
 

@@ -18,6 +18,8 @@ PREFIX = "MANYDESKS_"
 HOME = "MANYDESKS_HOME"
 #: the command line's own: shows the stack trace of an internal error
 DEBUG = "MANYDESKS_DEBUG"
+#: short for a setting that is asked for often; it goes before the long name
+SHORT = {"MANYDESKS_PORT": ("api", "port")}
 #: beginnings of variables that are no settings: secrets, and what tests keep for themselves
 NO_SETTINGS = ("MANYDESKS_SECRET_", "MANYDESKS_TEST_")
 
@@ -75,7 +77,7 @@ def value_from_text(field: FieldInfo, text: str) -> Any:
 
 
 def _overrides(environ: Mapping[str, str]) -> tuple[dict[tuple[str, str], Any], list[Problem]]:
-    known, models = variables(), sections()
+    known, models = {**variables(), **SHORT}, sections()
     values: dict[tuple[str, str], Any] = {}
     problems: list[Problem] = []
     for name in sorted(environ):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import unquote
@@ -29,6 +30,11 @@ class Allowed:
 def _agent_name(text: str) -> str:
     if not is_name(text):
         raise ValueError("not an agent's id")
+    return text
+
+
+def _ip_address(text: str) -> str:
+    ip_address(text)
     return text
 
 
@@ -135,6 +141,26 @@ PluginNames = Annotated[
 ProviderLimits = Annotated[
     dict[str, Annotated[int, Field(ge=1, le=1024)]],
     Allowed("a table of providers, each with a whole number from 1 up to 1024, such as `{claude = 4}`"),
+]
+Address = Annotated[
+    str,
+    AfterValidator(_ip_address),
+    Allowed('an address of this machine such as "127.0.0.1", "::1" or "0.0.0.0"'),
+]
+HostNames = Annotated[
+    list[Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")]],
+    Field(max_length=64),
+    Allowed('a list of names of this machine in lowercase, such as ["office.lan"]'),
+]
+Origins = Annotated[
+    list[Annotated[str, Field(pattern=r"^https?://[a-z0-9\[]([a-z0-9.:\[\]-]{0,251}[a-z0-9\]])?$")]],
+    Field(max_length=64),
+    Allowed('a list of origins such as ["https://desk.example"]'),
+]
+FilePath = Annotated[
+    str,
+    Field(pattern=r"^(/[^\x00]*)?$"),
+    Allowed('the absolute path of a file, or ""'),
 ]
 #: what an option of a provider may be; which options there are, the provider says
 Option = Annotated[str | int | float | bool | list[Any] | dict[str, Any], Field(union_mode="left_to_right")]
@@ -411,6 +437,42 @@ class DeliverySettings(Section):
     )
 
 
+class ApiSettings(Section):
+    """The office over HTTP, for programs and browsers."""
+
+    enabled: bool = Field(default=True, description="`false`: nothing listens.")
+    host: Address = Field(
+        default="127.0.0.1",
+        description="Where it listens; any address but one of this machine's own loopback lets other machines in.",
+    )
+    port: int = Field(default=3777, ge=0, le=65_535, description="The port; 0: any that is free, `status` says which.")
+    auth: Literal["token", "none"] = Field(
+        default="token",
+        description="Who is let in: whoever has the token in `api.token`, or, on a loopback address only, anybody.",
+    )
+    names: HostNames = Field(
+        default=[],
+        description="Names besides `localhost` and addresses by which clients may call the office.",
+    )
+    origins: Origins = Field(
+        default=[], description="Web pages of other origins that may use it, each as browsers name it."
+    )
+    tls_certificate: FilePath = Field(
+        default="", description="A file with the certificate and its chain; with it, HTTPS."
+    )
+    tls_key: FilePath = Field(default="", description="A file with the certificate's key.")
+    body_bytes: int = Field(
+        default=1_048_576, ge=1024, le=67_108_864, description="Longest body of one request, in bytes."
+    )
+    per_minute: int = Field(
+        default=600,
+        ge=1,
+        le=1_000_000,
+        description="Requests a minute of one other machine; this one's are not counted.",
+    )
+    readers: int = Field(default=1000, ge=1, le=100_000, description="Those who may follow the events at one time.")
+
+
 class HooksSettings(Section):
     """Plugins: functions of yours that see messages on their way in and out."""
 
@@ -477,6 +539,7 @@ class Settings(Section):
     proxy: ProxySettings = Field(default=ProxySettings(), description=ProxySettings.__doc__)
     budget: BudgetSettings = Field(default=BudgetSettings(), description=BudgetSettings.__doc__)
     delivery: DeliverySettings = Field(default=DeliverySettings(), description=DeliverySettings.__doc__)
+    api: ApiSettings = Field(default=ApiSettings(), description=ApiSettings.__doc__)
     hooks: HooksSettings = Field(default=HooksSettings(), description=HooksSettings.__doc__)
     retention: RetentionSettings = Field(default=RetentionSettings(), description=RetentionSettings.__doc__)
     pipeline: PipelineSettings = Field(default=PipelineSettings(), description=PipelineSettings.__doc__)

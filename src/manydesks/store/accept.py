@@ -14,6 +14,8 @@ from manydesks.domain.ids import is_public_id
 from manydesks.domain.loopguard import HOLD_REASON, Stopped
 from manydesks.domain.routing import Default, Target, route_person
 from manydesks.domain.states import MessageState, word
+from manydesks.store import delays
+from manydesks.store.delays import Delay
 from manydesks.store.directory import directory
 from manydesks.store.lanes import Lanes
 from manydesks.store.ledger import OfficeTransaction
@@ -96,6 +98,7 @@ def accept(tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, wai
         "priority": incoming.priority,
         "files": files,
     }
+    delay = delays.delay_of(tx, incoming.not_before)
 
     def store(target: Target, wait: Wait | None) -> Stored:
         in_room = target.by == "room" and target.team is not None
@@ -123,6 +126,7 @@ def accept(tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, wai
                 conversation=room_id(str(target.team)) if in_room else place,
                 address={**address, "chain": chain, "content": besides},
                 wait=wait,
+                delay=delay if wait is None else None,
             )
         )
         return Stored(message_id=message_id, agent=target.agent, hop=0, chain=chain)
@@ -186,6 +190,7 @@ def store_message(
     address: Mapping[str, Any],
     held: Stopped | None = None,
     wait: Wait | None = None,
+    delay: Delay | None = None,
 ) -> dict[str, str]:
     """One message for one agent: into its lane, or held because the loop guard stopped it, or it waits for others.
 
@@ -205,6 +210,8 @@ def store_message(
             "hold_ref": wait.id,
             "hold_until": wait.until,
         }
+    elif delay is not None:
+        place = delay.place()
     else:
         place = MESSAGES.entry(tx, lane)
     row = {
@@ -223,6 +230,7 @@ def store_message(
     tx.insert("messages", row)
     tx.count("messages", target.agent, None, place["state"])
     about: dict[str, Any] = {"trace": trace, "message": message_id, "session": lane, "agent": target.agent}
+    later: dict[str, Any] = {"not_before": delay.until} if delay is not None else {}
     tx.event(
         "message_enqueued",
         **about,
@@ -236,12 +244,15 @@ def store_message(
         hop=row.get("hop", 0),
         from_agent=row.get("from_agent"),
         priority=row.get("priority", 0),
+        **later,
     )
     tx.event("agent_routed", **about, by=target.by, team=target.team)
     if held is not None:
         tx.event("message_held", **about, reason=HOLD_REASON, detail=held.reason)
     elif wait is not None:
         tx.event("message_held", **about, reason=wait.kind, ref=wait.id, until=wait.until)
+    elif delay is not None:
+        tx.event("message_held", **about, reason=delays.REASON, until=delay.until)
     if wait is not None:
         # what it is told is known when it goes on
         begin(tx, wait, message_id, body)

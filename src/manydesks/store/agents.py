@@ -8,7 +8,7 @@ from typing import Any
 
 from manydesks.domain.errors import BadInput, WrongState
 from manydesks.domain.ids import is_name
-from manydesks.store import teams
+from manydesks.store import teams, versions
 from manydesks.store.directory import NAME_RULE, PRESENT, check_name, directory, unknown_agent
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.places import set_default
@@ -87,16 +87,17 @@ def get_agent(tx: OfficeTransaction, id: str) -> dict[str, Any]:
 
 
 def edit_agent(
-    tx: OfficeTransaction, id: str, changes: Mapping[str, Any], *, actor: str = "owner"
+    tx: OfficeTransaction, id: str, changes: Mapping[str, Any], *, actor: str = "owner", version: str | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Change what is given and nothing else: the card before and after. What changes nothing is no event.
 
     The caller has checked provider, options, sandbox and budget, which the store only keeps. A run under way goes on as
-    it began.
+    it began. `version`: what was read; raises `Stale` if it is another one by now.
     """
     if unknown := sorted(changes.keys() - EDITABLE):
         raise BadInput(f"'{unknown[0]}' of an agent cannot be changed; {', '.join(sorted(EDITABLE))} can.")
     before = get_agent(tx, id)
+    versions.check(before, versions.AGENT, version, f"The agent '{id}'")
     news = {**changes, **_checked(tx, id, changes)}
     changed = {key: value for key, value in news.items() if value != before[key]}
     if not changed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from manydesks.domain.budget import Budget
-from manydesks.store import budgets, questions, release, waits
+from manydesks.store import budgets, delays, questions, release, waits
 from manydesks.store.accept import MESSAGES
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.respond import RESPONSES
@@ -43,6 +43,7 @@ def see_to(tx: OfficeTransaction, budget: Budget) -> bool:
     if due.paused:
         budgets.lift(tx, budget)
     if due.timers:
+        delays.release_due(tx, MESSAGES)
         MESSAGES.wake(tx)
     return any(due)
 

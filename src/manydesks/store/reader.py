@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from manydesks.domain.budget import Budget
-from manydesks.domain.errors import LedgerPruned
+from manydesks.domain.errors import LedgerPruned, UnknownMessage
 from manydesks.domain.states import MESSAGE_ENDED, RESPONSE_ENDED, MessageState, ResponseState, word
-from manydesks.store import outgoing, overview, usage, waits
+from manydesks.store import outgoing, overview, pages, usage, waits
 from manydesks.store.bodies import shown
 from manydesks.store.database import named_errors, open_reader
 from manydesks.store.listing import HOW_MANY_WAIT, LISTED, WAITS_FOR, listing
@@ -50,6 +50,7 @@ from run_messages m join runs r on r.id = m.run where m.message = ? order by r.f
 """
 RESPONSE = (
     "id", "status", "text", "channel", "operation", "created_at", "acked_at", "last_error", "files", "metadata",
+    "agent",
 )  # fmt: skip
 RESPONSES = f"select {', '.join(RESPONSE)} from responses_text where message_id = ? order by id"
 #: what the run had said to another message of it when this one ended; `outbound` is the condition of the index
@@ -253,6 +254,64 @@ class Reader:
         sql, values = listing(agent=agent, state=state, after=after, limit=limit)
         return [dict(zip(LISTED, row, strict=True)) for row in self._all(sql, values)]
 
+    def dead_page(self, *, agent: str | None, after: int, limit: int) -> list[dict[str, Any]]:
+        """Dead letters above a number, oldest first."""
+        return pages.DEAD.rows(self._all(pages.DEAD.sql, (after, agent, limit)))
+
+    def held_page(self, *, agent: str | None, after: int, limit: int) -> list[dict[str, Any]]:
+        """Held messages above a number, oldest first."""
+        return pages.HELD.rows(self._all(pages.HELD.sql, (after, agent, limit)))
+
+    def processing_page(self, *, agent: str | None, after: int, limit: int) -> list[dict[str, Any]]:
+        """Messages that agents work on, above a number."""
+        return pages.PROCESSING.rows(self._all(pages.PROCESSING.sql, (after, agent, limit)))
+
+    def queue_agents(self) -> list[dict[str, Any]]:
+        """What waits for each agent, from counters."""
+        return pages.AGENTS.rows(self._all(pages.AGENTS.sql))
+
+    def sessions_page(self, *, agent: str | None, after: int, limit: int) -> list[dict[str, Any]]:
+        """Sessions above a number, oldest first, also those that are closed."""
+        return pages.SESSIONS.rows(self._all(pages.SESSIONS.sql, (after, agent, limit)))
+
+    def session(self, id: str, runs: int = 20) -> dict[str, Any] | None:
+        """One session, with its last runs."""
+        found = pages.ONE_SESSION.rows(self._all(pages.ONE_SESSION.sql, (id,)))
+        if not found:
+            return None
+        return {**found[0], "runs": pages.RUNS.rows(self._all(pages.RUNS.sql, (id, runs)))}
+
+    def agent_history(self, agent: str, *, after: int, limit: int) -> list[dict[str, Any]]:
+        """What was said to an agent and what it said, above a number: the last of it, oldest first."""
+        return pages.HISTORY.rows(list(reversed(self._all(pages.HISTORY.sql, (agent, after, limit)))))
+
+    def find_message(self, id: str, state: MessageState) -> str | None:
+        """The id of a message of this state, by its number in lists or its id; None: it is of another.
+
+        Raises `UnknownMessage`.
+        """
+        number = int(id) if id.isascii() and id.isdigit() and len(id) < 19 else -1
+        if rows := self._all(pages.FIND, (int(state), id, number)):
+            return str(rows[0][0])
+        if not self._all(pages.EXISTS, (id, number)):
+            raise UnknownMessage(message=id)
+        return None
+
+    def post_of(self, team: str, trace: str) -> int | None:
+        """The number of what was posted in a room by an arrival."""
+        found = self._one(pages.POST_OF, (team, trace))[0]
+        return None if found is None else int(found)
+
+    def exchange(self, message_id: str) -> dict[str, Any]:
+        """Where a message came from, beside what `message` shows."""
+        names = ("channel", "sender", "senderId", "thread", "notBefore", "priority", "updatedAt")
+        return dict(zip(names, self._one(pages.EXCHANGE, (message_id,)), strict=True))
+
+    def newest_responses(self, *, channel: str | None, before: int, limit: int) -> list[dict[str, Any]]:
+        """Responses of any state below a number, newest first."""
+        sql = f"{outgoing.SELECT} {pages.NEWEST_RESPONSES}"
+        return [outgoing.shown(row) for row in self._all(sql, (before, channel, limit))]
+
     def letter(self, message_id: str, most: int = 10) -> dict[str, Any] | None:
         """One message in full, with whom it waits for: those before it in its lane, the first `most` by name."""
         found = self.message(message_id)
@@ -446,4 +505,5 @@ def _response(row: Sequence[Any]) -> dict[str, Any]:
         "lastError": value["last_error"],
         "files": json.loads(value["files"] or "[]"),
         "questionId": question,
+        "agent": value["agent"],
     }

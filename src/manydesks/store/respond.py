@@ -139,7 +139,7 @@ def store_response(
         bytes=len(text.encode()),
         files=len(files) or None,
     )
-    if operation in SAYINGS:
+    if operation in SAYINGS and message["agent"] is not None:
         tx.insert(
             "agent_messages",
             {

@@ -33,6 +33,7 @@ from manydesks.store import (
     letters,
     outgoing,
     pausing,
+    proactive,
     questions,
     quotes,
     recover,
@@ -43,6 +44,7 @@ from manydesks.store import (
     waits,
 )
 from manydesks.store.accept import accept, check, check_text
+from manydesks.store.audit import AUDIT, audited, tell
 from manydesks.store.boot import boot_id
 from manydesks.store.claim import LEASE_MS, claim, claim_more
 from manydesks.store.database import empty_log, named_errors, open_writer
@@ -265,6 +267,10 @@ class Store:
         """A client has it. False: that was known."""
         return await self._do(lambda tx: outgoing.acknowledge(tx, response))
 
+    async def say(self, **response: Any) -> dict[str, Any]:
+        """A response that answers nothing; `store/proactive.py` says what it takes."""
+        return await self._do(lambda tx: proactive.say(tx, **response))
+
     async def resend(self, response: int) -> None:
         """A dead, unsure or expired response gets new attempts."""
         await self._do(lambda tx: outgoing.resend(tx, response))
@@ -309,9 +315,11 @@ class Store:
     async def resume(self, id: str) -> bool:
         return await self._do(lambda tx: agents.resume(tx, id))
 
-    async def edit_agent(self, id: str, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Change what is given; the card before and after."""
-        return await self._do(lambda tx: agents.edit_agent(tx, id, changes))
+    async def edit_agent(
+        self, id: str, changes: Mapping[str, Any], *, version: str | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Change what is given; the card before and after. `version`: what was read, else `Stale`."""
+        return await self._do(lambda tx: agents.edit_agent(tx, id, changes, version=version))
 
     async def agent(self, id: str) -> dict[str, Any]:
         """An agent's card."""
@@ -382,6 +390,12 @@ class Store:
         """An event that no row belongs to: the host came up, a runner sat down."""
         await self._do(lambda tx: tx.event(kind, **fields))
 
+    async def audit(self) -> None:
+        """A surface has changed a file, which is no row: that stands in the ledger all the same, once."""
+        said = AUDIT.get()
+        if said is not None and not said.told:
+            await self._writer.call(lambda tx: tell(tx, said))
+
     async def head(self) -> int:
         """The number of the last event."""
         return await self._do(lambda tx: int((tx.one("select seq from ledger_head") or (0,))[0]))
@@ -446,4 +460,4 @@ class Store:
         return f"{row[0]:x}" if row else None
 
     async def _do(self, operation: Callable[[OfficeTransaction], T]) -> T:
-        return await self._writer.call(operation)
+        return await self._writer.call(audited(operation))

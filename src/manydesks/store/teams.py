@@ -7,6 +7,7 @@ from typing import Any
 
 from manydesks.domain.errors import BadInput
 from manydesks.domain.ids import is_name
+from manydesks.store import versions
 from manydesks.store.directory import NAME_RULE, check_name, directory, unknown_agent, unknown_team
 from manydesks.store.ledger import OfficeTransaction
 
@@ -53,10 +54,19 @@ def edit_team(
     leader: str | None = None,
     add: Iterable[str] = (),
     remove: Iterable[str] = (),
+    exactly: Iterable[str] | None = None,
+    version: str | None = None,
     actor: str = "owner",
 ) -> dict[str, Any]:
-    """Change what is given and nothing else; the team afterwards. A new leader becomes a member."""
+    """Change what is given and nothing else; the team afterwards. A new leader becomes a member.
+
+    `exactly`: who is in it, in the place of `add` and `remove`. `version`: what was read, else `Stale`.
+    """
     before = get_team(tx, id)
+    versions.check(before, versions.TEAM, version, f"The team '{id}'")
+    if exactly is not None:
+        wanted = {*exactly, leader or before["leader"]}
+        add, remove = wanted - set(before["members"]), set(before["members"]) - wanted
     coming, leaving = {*add, *((leader,) if leader is not None else ())}, set(remove)
     if both := sorted(coming & leaving):
         raise BadInput(f"'{both[0]}' cannot join the team '{id}' and leave it at once.")

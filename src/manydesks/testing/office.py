@@ -13,11 +13,14 @@ from typing import Any, TypeVar
 from manydesks.domain.errors import NotAnswering
 from manydesks.office.door import Door
 from manydesks.settings.home import Home
+from manydesks.settings.token import token_of
 from manydesks.store.reader import Reader
 
 READY_SECONDS = 30.0
 #: what the office does by itself for the lake
 NO_PIPELINE = "MANYDESKS_PIPELINE__AUTO"
+#: whether it is there over HTTP
+NO_API = "MANYDESKS_API__ENABLED"
 
 T = TypeVar("T")
 
@@ -38,7 +41,8 @@ class OfficeProcess:
         self.home = Home(home)
         self.door = Door(self.home)
         # a test that runs at three in the morning is no reason to start Spark
-        self._environ = {NO_PIPELINE: "off", **(os.environ if environ is None else environ)}
+        # and the port of the API is one for the whole machine: a test that wants it says so (`api__enabled`, `port`)
+        self._environ = {NO_PIPELINE: "off", NO_API: "false", **(os.environ if environ is None else environ)}
         self._command = tuple(command)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -69,6 +73,17 @@ class OfficeProcess:
                 self.kill()
                 raise AssertionError(f"the office did not answer within {READY_SECONDS:g} s: {self.log()[-2000:]}")
             time.sleep(0.01)
+
+    def url(self) -> str:
+        """Where its API answers."""
+        host = self.door.host()
+        assert host is not None
+        assert host["api"]["url"] is not None, host["api"]["why"]
+        return str(host["api"]["url"])
+
+    def token(self) -> str:
+        """What its API lets in."""
+        return token_of(self.home)
 
     def kill(self) -> None:
         """kill -9, and wait until the process is gone."""

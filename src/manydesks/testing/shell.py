@@ -20,6 +20,7 @@ class Shell:
         self.home = home
         self.environ = {
             "MANYDESKS_PIPELINE__AUTO": "off",  # at three in the morning, too
+            "MANYDESKS_API__ENABLED": "false",  # its port is one for the whole machine
             **(os.environ if environ is None else environ),
             "MANYDESKS_HOME": str(home),
             "LOGNAME": person,

@@ -337,6 +337,9 @@ VALUES = {
     **dict.fromkeys(
         (f"budget.per_{whose}_usd" for whose in ("agent_day", "day", "trace")), st.just(0.0) | st.floats(1e-6, 1e9)
     ),
+    "api.host": st.sampled_from(["127.0.0.1", "::1", "0.0.0.0"]),
+    "api.names": st.lists(st.sampled_from(["office.lan", "desk"]), max_size=3),
+    "api.origins": st.lists(st.sampled_from(["https://desk.example", "http://[::1]:80"]), max_size=3),
     "budget.time_zone": st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns"]),
     "pipeline.spark": st.dictionaries(
         st.sampled_from(["spark.a", "spark.a.b", "spark.driver.host"]), st.sampled_from(["", " x", '"é\\', "secret:s"])

@@ -18,7 +18,7 @@ from manydesks.settings.problems import Problem, check, nearest, refusal
         (
             {"xyzzyx": 1},
             "unknown section 'xyzzyx', allowed are office, retry, limits, dispatch, runner, sandbox, proxy, budget, "
-            "delivery, hooks, retention, pipeline, upstreams, prices, providers, channels",
+            "delivery, api, hooks, retention, pipeline, upstreams, prices, providers, channels",
         ),
         ({"retry": 5}, "'retry' must be a section, written [retry]"),
         ({"retry": [{}]}, "'retry' must be a section, written [retry]"),

@@ -37,6 +37,7 @@ class AgentActs:
             "agent_reset": self.agent_reset,
             "pause": self.pause,
             "resume": self.resume,
+            "manuals": self.manuals,
         }
 
     async def agent_add(
@@ -75,10 +76,11 @@ class AgentActs:
         )
         return await self._told(added)
 
-    async def agent_edit(self, *, id: str, changes: Any) -> dict[str, Any]:
+    async def agent_edit(self, *, id: str, changes: Any, version: str | None = None) -> dict[str, Any]:
         """Change what is given. An empty `model` or `sandbox` is the default again; options are set and unset one by
-        one."""
+        one. `version`: what was read; it is `Stale` if somebody else has changed it since."""
         strings(id=id)
+        strings_if_given(version=version)
         if not isinstance(changes, dict) or not changes:
             raise BadInput("Nothing was given that could be changed.")
         if unknown := sorted(changes.keys() - set(CHANGES)):
@@ -107,7 +109,7 @@ class AgentActs:
             after = {**card, **news}
             if news.keys() & {"provider", "sandbox", "options"}:
                 self._check(after["provider"], after["sandbox"], after["options"])
-            before, after = await self._store.edit_agent(id, news)
+            before, after = await self._store.edit_agent(id, news, version=version)
         return await self._told({**after, "changed": before != after})
 
     def _check(self, provider: str, sandbox: str | None, options: Mapping[str, Any]) -> None:
@@ -140,6 +142,10 @@ class AgentActs:
         """The agent forgets its conversations: each session goes on as a new one, with what waits."""
         strings(id=id)
         return {"agent": id, "sessions": await self._store.reset_agent(id)}
+
+    async def manuals(self) -> dict[str, Any]:
+        """Somebody has written a manual: what the office says in it is put back."""
+        return {"notices": await self._manuals.refresh()}
 
     async def _told(self, result: dict[str, Any]) -> dict[str, Any]:
         """Others learn of it from their manuals. It is stored already, so a manual that fails is only said."""

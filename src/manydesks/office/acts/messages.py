@@ -8,13 +8,15 @@ from typing import Any
 
 from manydesks.channels.api import CHANNEL as API
 from manydesks.channels.api import ApiSection
+from manydesks.channels.registry import Channels
 from manydesks.domain.envelope import Incoming
 from manydesks.domain.errors import BadInput
-from manydesks.domain.ids import new_id
+from manydesks.domain.ids import is_name, new_id
 from manydesks.office.acts.base import Act, Means, strings, strings_if_given, texts
 from manydesks.office.files import kept_files
 from manydesks.office.intake import Intake
 from manydesks.settings.problems import section_of
+from manydesks.store.rooms import CHANNEL as ROOM
 
 
 class MessageActs:
@@ -76,12 +78,15 @@ class MessageActs:
         priority: int = 0,
         message_id: str | None = None,
         files: list[dict[str, Any]] | None = None,
+        channel: str = API.name,
+        not_before: int | None = None,
     ) -> dict[str, Any]:
         """A client of the API; its answers wait for it (`responses_pending`).
 
         `conversation` is the client's own name for the place: each has its default agent, and its answers keep their
         order. A `message_id` that was used before is `Duplicate`, so a client that got no answer asks again with the
-        same one. Slash commands are text, unless `channels.api.commands` allows them.
+        same one. Slash commands are text, unless `channels.api.commands` allows them. `channel`: of a client that is
+        itself the way to people, by a name of its own. `not_before`: milliseconds UTC before which nobody begins.
         """
         texts(text=text)
         strings(conversation=conversation, sender=sender, sender_id=sender_id, thread=thread)
@@ -92,11 +97,19 @@ class MessageActs:
         section = section_of(ApiSection, f"channels.{API.name}", self._in_force.settings.channels.get(API.name, {}))
         if not section.enabled:
             raise BadInput(f"The channel '{API.name}' is switched off (channels.{API.name}.enabled).")
+        strings(channel=channel)
+        if channel != API.name and (not is_name(channel) or channel in (*Channels().names(), ROOM)):
+            raise BadInput(
+                f"'{channel[:60]}' is no channel for clients: it is '{API.name}', or a name of their own (lowercase "
+                "letters, digits, and _ - inside) that no channel of the office has."
+            )
+        if not_before is not None and (type(not_before) is not int or not 0 <= not_before < 2**53):
+            raise BadInput("'not_before' is a moment in milliseconds UTC.")
         incoming = Incoming(
             source=API.name,
             key=message_id or new_id(API.name),
             text=text,
-            channel=API.name,
+            channel=channel,
             platform_id=conversation,
             conversation_kind="api",
             thread=thread,
@@ -106,6 +119,7 @@ class MessageActs:
             priority=priority,
             files=kept_files(files or [], self._home),
             commands=section.commands,
+            not_before=not_before,
         )
         return await self._taken(incoming)
 

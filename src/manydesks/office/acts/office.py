@@ -13,7 +13,12 @@ class OfficeActs:
         self._store = means.store
 
     def acts(self) -> Mapping[str, Act]:
-        return {"pause_office": self.pause_office, "resume_office": self.resume_office}
+        return {"pause_office": self.pause_office, "resume_office": self.resume_office, "audit": self.audit}
+
+    async def audit(self) -> dict[str, Any]:
+        """A surface has changed a file of the office: if nothing else says so in the ledger, this does."""
+        await self._store.audit()
+        return {}
 
     async def pause_office(self) -> dict[str, Any]:
         return {"office": True, "paused": True, "changed": await self._store.pause_office()}

@@ -11,11 +11,16 @@ from typing import Any
 from manydesks.channels.packing import ANSWER, wants_file
 from manydesks.channels.registry import Channels
 from manydesks.domain.errors import BadInput, UnknownResponse
-from manydesks.office.acts.base import Act, Means, strings, strings_if_given
-from manydesks.office.files import keep_text
+from manydesks.domain.ids import is_name
+from manydesks.office.acts.base import Act, Means, strings, strings_if_given, texts
+from manydesks.office.files import keep_text, kept_files
+from manydesks.store.accept import check_text
+from manydesks.store.rooms import CHANNEL as ROOM
 
 log = logging.getLogger(__name__)
 
+#: the one place of the console
+CONSOLE = "terminal"
 #: responses that one request gives at most
 MOST = 1000
 
@@ -33,6 +38,7 @@ class ResponseActs:
             "response_ack": self.ack,
             "response_resend": self.resend,
             "response_drop": self.drop,
+            "response_say": self.say,
         }
 
     async def pending(
@@ -66,6 +72,36 @@ class ResponseActs:
         """The client has it; saying so again changes nothing."""
         number = _number(id)
         return {"id": number, "status": "acked", "changed": await self._store.acknowledge(number)}
+
+    async def say(
+        self,
+        *,
+        channel: str,
+        sender: str,
+        text: str,
+        sender_id: str = "",
+        agent: str | None = None,
+        files: list[dict[str, Any]] | None = None,
+    ) -> dict[str, Any]:
+        """Something that nobody asked for, to somebody on a channel. `files` lie in the home already (`keep_file`)."""
+        texts(text=text)
+        strings(channel=channel, sender=sender, sender_id=sender_id)
+        strings_if_given(agent=agent)
+        if not is_name(channel) or channel == ROOM:
+            raise BadInput(f"'{channel[:60]}' is no channel.")
+        if not sender:
+            raise BadInput("'sender' says to whom it goes.")
+        check_text(text, self._in_force.settings.limits.message_bytes)
+        place = CONSOLE if channel == "console" else sender_id or sender
+        return await self._store.say(
+            channel=channel,
+            platform_id=place,
+            sender=sender,
+            sender_id=sender_id,
+            text=text,
+            agent=agent,
+            files=kept_files(files or [], self._home),
+        )
 
     async def resend(self, *, id: int | str) -> dict[str, Any]:
         """A dead, unsure or expired response gets new attempts."""

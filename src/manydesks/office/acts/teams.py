@@ -34,13 +34,18 @@ class TeamActs:
         leader: str | None = None,
         add: list[str] | None = None,
         remove: list[str] | None = None,
+        exactly: list[str] | None = None,
+        version: str | None = None,
     ) -> dict[str, Any]:
+        """`exactly`: who is in it from now on. `version`: what was read; `Stale` if it was changed since."""
         strings(id=id)
-        strings_if_given(name=name, leader=leader)
-        _agents(add=add, remove=remove)
-        if name is None and leader is None and not add and not remove:
+        strings_if_given(name=name, leader=leader, version=version)
+        _agents(add=add, remove=remove, exactly=exactly)
+        if name is None and leader is None and not add and not remove and exactly is None:
             raise BadInput("Nothing was given that could be changed.")
-        edited = await self._store.edit_team(id, name=name, leader=leader, add=add or [], remove=remove or [])
+        edited = await self._store.edit_team(
+            id, name=name, leader=leader, add=add or [], remove=remove or [], exactly=exactly, version=version
+        )
         return await self._told(edited)
 
     async def team_remove(self, *, id: str) -> dict[str, Any]:

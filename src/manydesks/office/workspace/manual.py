@@ -55,6 +55,23 @@ def refresh(folder: Path, part: str) -> Manual:
     raise BadInput("somebody else writes it just now")
 
 
+def read(folder: Path) -> bytes | None:
+    """What it says; None: it is not there. Raises as `refresh`."""
+    found = _read(folder)
+    return None if found is None else found[0]
+
+
+def write(folder: Path, data: bytes) -> None:
+    """Put these words in its place, whole. Raises as `refresh`."""
+    if len(data) > MOST_BYTES:
+        raise BadInput(f"it would be larger than {MOST_BYTES} bytes")
+    for _ in range(TRIES):
+        found = _read(folder)
+        if _replace(folder, data, None if found is None else found[1]):
+            return
+    raise BadInput("somebody else writes it just now")
+
+
 def look(folder: Path) -> Manual:
     """How it is kept, without touching it. Raises as `refresh`."""
     found = _read(folder)
@@ -77,7 +94,7 @@ def _read(folder: Path) -> tuple[bytes, os.stat_result] | None:
     return data, known
 
 
-def _replace(folder: Path, data: bytes, known: os.stat_result) -> bool:
+def _replace(folder: Path, data: bytes, known: os.stat_result | None) -> bool:
     """Put a complete file in its place. False: it is not the one that was read any more."""
     with walk.folder(folder) as inside:
         with contextlib.suppress(FileNotFoundError):
@@ -88,13 +105,13 @@ def _replace(folder: Path, data: bytes, known: os.stat_result) -> bool:
             with os.fdopen(handle, "wb") as new:
                 new.write(data)
                 new.flush()
-                os.fchmod(handle, stat.S_IMODE(known.st_mode))
+                os.fchmod(handle, stat.S_IMODE(known.st_mode) if known is not None else 0o600)
                 os.fsync(handle)
             try:
                 now = os.stat(NAME, dir_fd=inside, follow_symlinks=False)
             except FileNotFoundError:
                 now = None
-            same = now is not None and _mark(now) == _mark(known)
+            same = (now and _mark(now)) == (known and _mark(known))
             if same:
                 os.rename(NEW, NAME, src_dir_fd=inside, dst_dir_fd=inside)
             else:

@@ -1,0 +1,94 @@
+"""The application: every route, behind the gate."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Match, Route
+
+from manydesks.api.document import POLICY, document, page
+from manydesks.api.gate import Gate, Scope
+from manydesks.api.hub import Hub
+from manydesks.api.office import Office
+from manydesks.api.readers import Readers
+from manydesks.api.refusal import not_valid, refusal, refused
+from manydesks.api.routes import agents, events, messages, office, queue, responses, sessions, teams
+from manydesks.api.shapes.base import errors
+from manydesks.domain.errors import ManyDesksError
+from manydesks.office.surface import Premises
+
+GROUPS = (messages, queue, responses, agents, teams, events, sessions, office)
+#: how any request may be refused, whatever it asks for
+ANY = errors(400, 401, 403, 429, 500, 503)
+WORDS = {
+    404: "There is nothing at this address; `GET /api/docs` lists what there is.",
+    405: "This cannot be done there.",
+}
+
+
+def make_app(premises: Premises, readers: Readers, hub: Hub) -> Gate:
+    app = routed(Office(premises=premises, readers=readers, hub=hub))
+
+    def has_route(scope: Scope) -> bool:
+        return any(route.matches(scope)[0] is Match.FULL for route in app.routes)
+
+    return Gate(app, has_route=has_route, home=premises.home, in_force=premises.in_force, clock=premises.clock)
+
+
+def _methods(app: FastAPI, scope: Scope) -> set[str]:
+    found = [route for route in app.routes if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE]
+    return {method for route in found for method in route.methods or ()}
+
+
+def openapi_document() -> dict[str, Any]:
+    """What the API can do, of no office in particular."""
+    return document(_with_routes(cast("Office", None)))  # a route asks for its office when it is called
+
+
+def _with_routes(of: Office) -> FastAPI:
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, responses=ANY, redirect_slashes=False)
+    for group in GROUPS:
+        app.include_router(group.routes(of))
+    return app
+
+
+def routed(of: Office) -> FastAPI:
+    """Every route, without the gate."""
+    app = _with_routes(of)
+    made = document(app)
+    for_programs = json.dumps(made, ensure_ascii=False).encode()
+    for_people = page(made)
+
+    @app.get("/api/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        return Response(for_programs, media_type="application/json")
+
+    @app.get("/api/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return HTMLResponse(for_people, headers={"Content-Security-Policy": POLICY})
+
+    @app.exception_handler(ManyDesksError)
+    async def on_refusal(request: Request, error: Exception) -> Response:
+        assert isinstance(error, ManyDesksError)
+        return refused(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def on_bad_input(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return not_valid(error)
+
+    @app.exception_handler(HTTPException)
+    async def on_http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        sentence, headers = WORDS.get(error.status_code, error.detail), dict(error.headers or {})
+        if error.status_code == 405:
+            # of all routes at this address, not only of the first that was found
+            headers["Allow"] = ", ".join(sorted(_methods(app, request.scope)))
+        return refusal(error.status_code, sentence, headers)
+
+    return app

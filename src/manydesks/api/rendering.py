@@ -1,0 +1,65 @@
+"""An event as clients get it: the same object in a list and on the stream."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from manydesks.office.surface import Live
+
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+#: as clients name the columns of the ledger
+NAMES = {
+    "seq": "seq",
+    "kind": "kind",
+    "at": "at",
+    "traceId": "trace",
+    "parent": "parent",
+    "messageId": "message",
+    "runId": "run",
+    "sessionId": "session",
+    "agent": "agent",
+    "data": "data",
+}
+#: what a run is saying has no place in the ledger, and so no number to resume from
+PROGRESS = "progress"
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """One event, ready to be sent, with what readers choose by."""
+
+    seq: int
+    kind: str
+    agent: str | None
+    trace: str | None
+    data: bytes
+
+
+def shown(event: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the ledger as clients have it."""
+    return {name: event[column] for name, column in NAMES.items()}
+
+
+def rendered(event: Mapping[str, Any]) -> Rendered:
+    kind, seq = event["kind"], event["seq"]
+    # JSON on one line: a line break inside it would end the field
+    data = f"id: {seq}\nevent: {kind}\ndata: {_dumps(shown(event))}\n\n".encode()
+    return Rendered(seq, kind, event["agent"], event["trace"], data)
+
+
+def rendered_live(live: Live, tool: str | None) -> bytes:
+    """The text so far, and the tool in use."""
+    said = {
+        "agent": live.agent,
+        "sessionId": live.session,
+        "runId": live.run,
+        "messageId": live.message,
+        "traceId": live.trace,
+        "text": live.text,
+        "tool": tool,
+    }
+    return f"event: {PROGRESS}\ndata: {_dumps(said)}\n\n".encode()

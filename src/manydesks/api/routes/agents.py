@@ -1,0 +1,201 @@
+"""Agents: who works here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+
+from manydesks.api import workspaces
+from manydesks.api.office import Office
+from manydesks.api.shapes.base import NOTHING, After, AgentId, Limit, Nothing, errors
+from manydesks.api.shapes.people import (
+    Agent,
+    AgentChanged,
+    AgentGiven,
+    Changed,
+    Prompt,
+    PromptGiven,
+    Reset,
+    Said,
+    Skill,
+    WorkspaceFile,
+)
+from manydesks.api.shapes.views import Pause
+from manydesks.domain.errors import BadInput, UnknownAgent, WrongState
+from manydesks.store.directory import unknown_agent
+from manydesks.store.reader import Reader
+from manydesks.store.versions import AGENT, version_of
+
+#: of a card, what an edit takes as it is
+PLAIN = ("name", "provider", "concurrency", "reaches")
+
+
+def routes(office: Office) -> APIRouter:
+    router = APIRouter(tags=["agents"])
+
+    @router.get("/api/agents", response_model=dict[str, Agent], summary="Who works here, by id")
+    async def everybody() -> dict[str, Any]:
+        return {row["id"]: row for row in await office.read(cards)}
+
+    @router.get("/api/agents/{id}", response_model=Agent, responses=errors(404), summary="One agent")
+    async def one(id: AgentId) -> dict[str, Any]:
+        return await office.read(lambda reader: card(reader, id))
+
+    @router.put(
+        "/api/agents/{id}",
+        response_model=AgentChanged,
+        responses=errors(409, 413, 415),
+        summary="Add or change an agent",
+    )
+    async def put(id: AgentId, given: AgentGiven) -> dict[str, Any]:
+        """One that is there is changed in what is given; what is not given stays as it is."""
+        if given.workspace not in (None, f"workspaces/{id}"):
+            raise BadInput("'workspace' cannot be changed; an agent's folder has its place in the home.")
+        known = {row["id"]: row for row in await office.read(cards)}
+        try:
+            done = await (_edited(office, known[id], given) if id in known else _added(office, id, given))
+        except UnknownAgent as error:
+            # somebody whom it may reach: a field of the body, not what the address names
+            raise BadInput(str(error)) from None
+        if given.system_prompt is not None:
+            await office.work(lambda: workspaces.write_prompt(office.home, id, given.system_prompt or "", None))
+        fresh = await office.read(lambda reader: card(reader, id))
+        return {"ok": True, "agent": fresh, "version": fresh["version"], "notices": done.get("notices", [])}
+
+    @router.delete("/api/agents/{id}", response_model=Changed, responses=errors(404, 409), summary="Remove an agent")
+    async def remove(id: AgentId) -> dict[str, Any]:
+        """Its workspace and history stay, and no team has it any more. Refused while it has work or leads a team."""
+        try:
+            done = await office.act("agent_remove", id=id)
+        except UnknownAgent:
+            raise
+        except BadInput as error:
+            raise WrongState(str(error)) from None  # nothing is wrong with what was asked, only with the moment
+        return {"ok": True, "notices": done.get("notices", [])}
+
+    @router.post(
+        "/api/agents/{id}/pause", response_model=Pause, responses=errors(404, 413, 415), summary="Pause an agent"
+    )
+    async def pause(id: AgentId, given: Nothing = NOTHING) -> dict[str, Any]:
+        """It begins no more runs; what runs goes on."""
+        return {"ok": True, **await office.act("pause", id=id)}
+
+    @router.post(
+        "/api/agents/{id}/resume", response_model=Pause, responses=errors(404, 409, 413, 415), summary="Resume an agent"
+    )
+    async def resume(id: AgentId, given: Nothing = NOTHING) -> dict[str, Any]:
+        return {"ok": True, **await office.act("resume", id=id)}
+
+    @router.post(
+        "/api/agents/{id}/reset", response_model=Reset, responses=errors(404, 409, 413, 415), summary="Begin anew"
+    )
+    async def reset(id: AgentId, given: Nothing = NOTHING) -> dict[str, Any]:
+        """It forgets its conversations; what waits for it stays."""
+        return {"ok": True, **await office.act("agent_reset", id=id)}
+
+    @router.get("/api/agents/{id}/messages", response_model=list[Said], responses=errors(404), summary="What was said")
+    async def messages(id: AgentId, since_id: After = 0, limit: Limit = 100) -> list[dict[str, Any]]:
+        """To it and by it: the last of it above a number, oldest first."""
+
+        def look(reader: Reader) -> list[dict[str, Any]]:
+            card(reader, id)
+            return reader.agent_history(id, after=since_id, limit=limit)
+
+        return await office.read(look)
+
+    @router.get("/api/agents/{id}/system-prompt", response_model=Prompt, responses=errors(404), summary="Its manual")
+    async def prompt(id: AgentId) -> dict[str, Any]:
+        """`AGENTS.md` in its workspace; the office keeps the part between its marks up to date."""
+        await office.read(lambda reader: card(reader, id))
+        return await office.work(lambda: workspaces.read_prompt(office.home, id))
+
+    @router.put(
+        "/api/agents/{id}/system-prompt",
+        response_model=Prompt,
+        responses=errors(404, 409, 413, 415),
+        summary="Write its manual",
+    )
+    async def write_prompt(id: AgentId, given: PromptGiven) -> dict[str, Any]:
+        await office.read(lambda reader: card(reader, id))
+        async with office.writing:
+            await office.work(lambda: workspaces.write_prompt(office.home, id, given.content, given.version))
+        await office.act("manuals")
+        await office.act("audit")
+        return await office.work(lambda: workspaces.read_prompt(office.home, id))
+
+    @router.get(
+        "/api/agents/{id}/memory",
+        response_model=list[WorkspaceFile],
+        responses=errors(404),
+        summary="What it wrote down",
+    )
+    async def memory(id: AgentId) -> list[dict[str, Any]]:
+        """The files in `memory/` of its workspace."""
+        await office.read(lambda reader: card(reader, id))
+        return await office.work(lambda: workspaces.memory(office.home, id))
+
+    @router.get(
+        "/api/agents/{id}/skills", response_model=list[Skill], responses=errors(404), summary="What it has learned"
+    )
+    async def skills(id: AgentId) -> list[dict[str, Any]]:
+        """The folders in `skills/` of its workspace."""
+        await office.read(lambda reader: card(reader, id))
+        return await office.work(lambda: workspaces.skills(office.home, id))
+
+    @router.post("/api/pause", response_model=Pause, responses=errors(413, 415), summary="Pause the office")
+    async def pause_office(given: Nothing = NOTHING) -> dict[str, Any]:
+        """Nothing begins; what runs goes on."""
+        return {"ok": True, **await office.act("pause_office")}
+
+    @router.post("/api/resume", response_model=Pause, responses=errors(413, 415), summary="Resume the office")
+    async def resume_office(given: Nothing = NOTHING) -> dict[str, Any]:
+        return {"ok": True, **await office.act("resume_office")}
+
+    return router
+
+
+def cards(reader: Reader) -> list[dict[str, Any]]:
+    return [{**row, "version": version_of(row, AGENT)} for row in reader.agents()]
+
+
+def card(reader: Reader, id: str) -> dict[str, Any]:
+    """Raises `UnknownAgent`."""
+    found = {row["id"]: row for row in cards(reader)}
+    if id not in found:
+        raise unknown_agent(id, found)
+    return found[id]
+
+
+async def _added(office: Office, id: str, given: AgentGiven) -> dict[str, Any]:
+    if given.version is not None:
+        raise BadInput(f"There is no agent '{id}' yet, so it has no version.")
+    return await office.act(
+        "agent_add",
+        id=id,
+        name=given.name,
+        provider=given.provider,
+        model=given.model or None,
+        sandbox=given.sandbox or None,
+        options=given.options,
+        concurrency=given.concurrency or 1,
+        reaches=given.reaches or [],
+        budget=given.budget.spelled() if given.budget is not None else None,
+    )
+
+
+async def _edited(office: Office, before: dict[str, Any], given: AgentGiven) -> dict[str, Any]:
+    sent = given.model_fields_set
+    changes: dict[str, Any] = {
+        key: getattr(given, key) for key in PLAIN if key in sent and getattr(given, key) is not None
+    }
+    changes["model"] = given.model or ""
+    if given.sandbox is not None:
+        changes["sandbox"] = given.sandbox
+    if given.budget is not None:
+        changes["budget"] = given.budget.spelled()
+    if given.options is not None:
+        changes["set_options"] = given.options
+        if gone := [key for key in before["options"] if key not in given.options]:
+            changes["unset_options"] = gone
+    return await office.act("agent_edit", id=before["id"], changes=changes, version=given.version)

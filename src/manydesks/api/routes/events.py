@@ -1,0 +1,106 @@
+"""Events, as a list and as they happen; traces."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from manydesks.api.hub import Wanted
+from manydesks.api.office import Office
+from manydesks.api.rendering import PROGRESS, shown
+from manydesks.api.shapes.base import MOST, After, Id, Limit, OfAgent, errors
+from manydesks.api.shapes.views import Events, Trace
+from manydesks.api.spans import spans
+from manydesks.api.stream import Stream, begin
+from manydesks.domain.errors import BadInput, UnknownTrace
+from manydesks.domain.event import KINDS
+from manydesks.domain.ids import PUBLIC
+from manydesks.store.reader import Reader
+
+Types = Annotated[
+    str | None, Query(max_length=4000, pattern=r"^[a-z_]+(,[a-z_]+)*$", description="Only these kinds, with commas.")
+]
+OfTrace = Annotated[
+    str | None, Query(max_length=128, pattern=rf"^(?:{PUBLIC.pattern})$", description="Only this trace.")
+]
+Resume = Annotated[int | None, Query(ge=0, le=MOST, description="Begin behind this event.")]
+LastEventId = Annotated[
+    str | None, Header(alias="Last-Event-ID", pattern=r"^[0-9]{1,18}$", description="The same; it goes before `after`.")
+]
+#: a trace that is longer is shown without the rest of its tools
+MOST_TOOLS = 10_000
+
+
+def routes(office: Office) -> APIRouter:
+    router = APIRouter(tags=["events"])
+
+    @router.get("/api/events", response_model=Events, responses=errors(410), summary="What happened, from the ledger")
+    async def listed(
+        after: After = 0, limit: Limit = 100, types: Types = None, trace: OfTrace = None
+    ) -> dict[str, Any]:
+        kinds = _kinds(types)
+
+        def look(reader: Reader) -> dict[str, Any]:
+            head = reader.head()
+            events = reader.events(after, limit, sorted(kinds) if kinds is not None else None, trace)
+            return {"events": [shown(event) for event in events], "head": head}
+
+        return await office.read(look)
+
+    @router.get(
+        "/api/events/stream",
+        responses={
+            200: {
+                "description": "Server-sent events: `id` is the event's `seq`, `event` its kind, `data` the event as "
+                f"JSON. `{PROGRESS}` events, what a run is saying just now, have no id.",
+                "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            },
+            **errors(410),
+        },
+        response_class=Response,
+        response_model=None,
+        summary="What happens, as it happens",
+    )
+    async def stream(
+        after: Resume = None,
+        types: Types = None,
+        agent: OfAgent = None,
+        trace: OfTrace = None,
+        last_event_id: LastEventId = None,
+    ) -> Stream:
+        """From now on, or from behind an event; resumed without a gap or a repetition, also after the office was
+        closed and opened again. A comment every 15 seconds keeps the connection alive."""
+        if len(office.hub.followers) >= office.settings.api.readers:
+            raise HTTPException(503, f"{office.settings.api.readers} clients follow the events already (api.readers).")
+        wanted = Wanted(kinds=_kinds(types, PROGRESS), agent=agent, trace=trace)
+        return Stream(office.hub, await begin(office.hub, last=last_event_id, after=after, wanted=wanted))
+
+    @router.get(
+        "/api/traces/{id}", response_model=Trace, responses=errors(404), summary="All that followed from a message"
+    )
+    async def trace(id: Id) -> dict[str, Any]:
+        """By the id of a trace, or of any message of it; as spans of time."""
+
+        def look(reader: Reader) -> dict[str, Any]:
+            found = reader.trace(id)
+            if found is None:
+                raise UnknownTrace(trace=id)
+            kinds = ("tool_called", "tool_done")
+            tools = reader.events(reader.first() - 1, MOST_TOOLS, kinds, found["traceId"])
+            return {"traceId": found["traceId"], "spans": spans(found, tools)}
+
+        return await office.read(look)
+
+    return router
+
+
+def _kinds(given: str | None, *more: str) -> frozenset[str] | None:
+    if given is None:
+        return None
+    kinds = frozenset(given.split(","))
+    if unknown := sorted(kinds - KINDS.keys() - set(more)):
+        raise BadInput(f"There is no kind of event '{unknown[0][:60]}'.")
+    return kinds

@@ -1,0 +1,161 @@
+"""The office itself: how it is, its log, its settings, and the figures of its history."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from fastapi import APIRouter, Query
+from fastapi import Path as PathParameter
+
+from manydesks.api.office import Office
+from manydesks.api.shapes.base import Day, Limit, OfAgent, errors
+from manydesks.api.shapes.settings import Partial, SettingsGiven, SettingsShown
+from manydesks.api.shapes.views import Insights as InsightsShown
+from manydesks.api.shapes.views import Logs, Plugins, Status
+from manydesks.domain.errors import BadInput
+from manydesks.domain.insight import FILE, TABLES
+from manydesks.insights.published import Insights
+from manydesks.office.hostlog import NAME
+from manydesks.office.lock import last_beat
+from manydesks.office.logs import Source, everything
+from manydesks.office.upstreams import TOKEN, known_secrets
+from manydesks.office.valid import check_settings
+from manydesks.settings.merge import merge_settings, settings_version
+from manydesks.settings.secrets import load_secrets, mask, remove_secret, set_secret
+from manydesks.store.reader import Reader
+
+Table = Annotated[str, PathParameter(pattern=rf"^(?:{'|'.join(TABLES)})$", description=f"One of {', '.join(TABLES)}.")]
+From = Annotated[Day | None, Query(alias="from", description="The first day, UTC.")]
+To = Annotated[Day | None, Query(description="The last day, UTC.")]
+
+
+def routes(office: Office) -> APIRouter:
+    router = APIRouter(tags=["office"])
+
+    @router.get("/api/status", response_model=Status, summary="How the office is")
+    async def status() -> dict[str, Any]:
+        host = await office.act("status")
+
+        def look(reader: Reader) -> tuple[dict[str, Any], dict[str, int]]:
+            store = {
+                "head": reader.head(),
+                "first": reader.first(),
+                "archived": reader.archived(),
+                "bytes": office.home.office_db.stat().st_size,
+                "durability": office.settings.office.durability,
+                "paused": reader.office_paused(),
+            }
+            return store, reader.queue_status()
+
+        store, queue = await office.read(look)
+        return {
+            "ok": True,
+            "version": host["version"],
+            "uptime": host["uptime_ms"],
+            "store": store,
+            "channels": host["channels"],
+            "runners": host["desks"],
+            "pipeline": host["pipeline"],
+            "heartbeat": last_beat(office.home),
+            "settings": host["settings"],
+            "queue": queue,
+        }
+
+    @router.get("/api/logs", response_model=Logs, summary="The last lines of the office's log")
+    async def logs(limit: Limit = 100) -> dict[str, Any]:
+        def look() -> list[str]:
+            source = Source("office", office.home.logs / NAME, everything)
+            try:
+                lines = [line.text for line in source.last(limit)]
+            finally:
+                source.close()
+            # masked as they were written; a secret that was set since is not shown either
+            secrets = known_secrets(office.home)
+            return [mask(line, secrets) for line in lines]
+
+        return {"lines": await office.work(look)}
+
+    @router.get("/api/hooks", response_model=Plugins, summary="The plugins that see messages and events")
+    async def hooks() -> dict[str, Any]:
+        return await office.act("hooks")
+
+    @router.get("/api/settings", response_model=SettingsShown, summary="The settings")
+    async def settings() -> dict[str, Any]:
+        return await _settings(office)
+
+    @router.put(
+        "/api/settings", response_model=SettingsShown, responses=errors(409, 413, 415), summary="Change settings"
+    )
+    async def change(given: SettingsGiven) -> dict[str, Any]:  # type: ignore[valid-type]
+        """What is given is merged, key by key, into `settings.toml`, whose comments stay. All of it, or nothing."""
+        changes = cast("Partial", given).model_dump(exclude_unset=True)
+        secrets, version = changes.pop("secrets", None) or {}, changes.pop("version", None)
+        _storable({"settings": changes, "secrets": secrets})
+        wanted = {name: value for name, value in changes.items() if value is not None}
+        await office.work(lambda: merge_settings(office.home, wanted, version=version, fits=check_settings))
+        for name, value in secrets.items():
+            await office.work(lambda name=name, value=value: _keep(office, name, value))  # type: ignore[misc]
+        await office.premises.reread()
+        if wanted or secrets:
+            await office.act("audit")
+        return await _settings(office)
+
+    @router.get(
+        "/api/insights/{table}", response_model=InsightsShown, responses=errors(404), summary="Figures of the history"
+    )
+    async def insights(
+        table: Table, first: From = None, to: To = None, agent: OfAgent = None, limit: Limit = 100
+    ) -> dict[str, Any]:
+        """As the pipeline published them last: when that was, and how many events they are behind, is said."""
+        lake = Path(office.settings.pipeline.lake) if office.settings.pipeline.lake else office.home.lake
+        found = await office.work(
+            lambda: Insights(lake / FILE).table(
+                table,
+                since=first.isoformat() if first is not None else None,
+                until=to.isoformat() if to is not None else None,
+                agent=agent,
+                limit=limit,
+            )
+        )
+        head = await office.read(lambda reader: reader.head())
+        return {
+            "table": table,
+            "columns": list(found.columns),
+            "rows": [dict(zip(found.columns, row, strict=True)) for row in found.rows],
+            "more": found.more,
+            "seq": found.stamp.seq,
+            "builtAt": found.stamp.built_at,
+            "behind": found.stamp.behind(head),
+        }
+
+    return router
+
+
+async def _settings(office: Office) -> dict[str, Any]:
+    def look() -> dict[str, Any]:
+        known = known_secrets(office.home)
+        # none belongs there; one that is there all the same does not leave
+        shown: dict[str, Any] = json.loads(mask(office.settings.model_dump_json(), known))
+        names = sorted(name for name in load_secrets(office.home) if name != TOKEN)
+        return {**shown, "version": settings_version(office.home), "secrets": {name: {"set": True} for name in names}}
+
+    host = await office.act("status")
+    return {**await office.work(look), "nextStart": host["settings"]["nextStart"]}
+
+
+def _keep(office: Office, name: str, value: str | None) -> None:
+    if value is not None:
+        set_secret(office.home, name, value)
+    elif name in load_secrets(office.home):
+        remove_secret(office.home, name)
+
+
+def _storable(given: dict[str, Any]) -> None:
+    """Half a surrogate pair is valid in JSON, but nothing that could be written."""
+    try:
+        text = json.dumps(given, ensure_ascii=False)
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadInput("The settings are not valid Unicode text.") from None

@@ -1,0 +1,103 @@
+"""uvicorn, as a guest in the office's process: it handles no signal, sets up no log, and closes when it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Generator
+from typing import Any, cast
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+#: connections that wait to be taken
+BACKLOG = 1024
+#: a connection without a request is closed after this
+IDLE_SECONDS = 30
+#: what is being answered when the office closes gets this long
+CLOSING_SECONDS = 2
+#: heads of requests are small; more is refused before it is kept
+MOST_HEAD_BYTES = 64 * 1024
+TICK_SECONDS = 1.0
+
+
+class Line(H11Protocol):
+    """A connection that can be dropped by whoever answers it: one that reads nothing cannot be closed in good order."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        asked = self.app
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            scope["manydesks.abort"] = transport.abort
+            await asked(scope, receive, send)
+
+        self.app = app
+
+
+class Server(uvicorn.Server):
+    """One for each office."""
+
+    def __init__(self, app: Any, *, certificate: str, key: str) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=Line,
+                ws="none",
+                loop="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=IDLE_SECONDS,
+                timeout_graceful_shutdown=CLOSING_SECONDS,
+                h11_max_incomplete_event_size=MOST_HEAD_BYTES,
+                ssl_certfile=certificate or None,
+                ssl_keyfile=key or None,
+            )
+        )
+        self._answers, self._closing = asyncio.Event(), asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self, listener: socket.socket) -> None:
+        """Returns when it answers. Raises what the files of HTTPS are refused with."""
+        # here, and not in the task: what is wrong with them is said
+        self.config.load()
+        self._task = asyncio.create_task(self.serve(sockets=[listener]), name="api")
+        answers = asyncio.create_task(self._answers.wait())
+        await asyncio.wait({answers, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        answers.cancel()
+
+    async def close(self) -> None:
+        self.should_exit = True
+        self._closing.set()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """The office has its own way to close."""
+        yield
+
+    async def main_loop(self) -> None:
+        """uvicorn's own looks ten times a second whether it should close; an idle office sleeps."""
+        self._answers.set()
+        while not self.should_exit:
+            await self.on_tick(0)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._closing.wait()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket at that address, with its port taken. Raises `OSError`."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
+def port_of(listener: socket.socket) -> int:
+    return cast("int", listener.getsockname()[1])

@@ -1,0 +1,63 @@
+"""The settings, made from those of the office itself: no key is missing here, and none has other bounds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, create_model
+
+from manydesks.api.shapes.base import WHOLE, Given, Shown, Version
+from manydesks.settings.model import Option, PriceSettings, Section, TableName, UpstreamSettings, sections
+
+
+class Partial(Given):
+    """A part of the settings. None takes a key out, so that its default counts again."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+
+class Secret(Shown):
+    set: bool = True
+
+
+def _partial(name: str, section: type[Section]) -> type[Partial]:
+    fields: dict[str, Any] = {}
+    for key, field in section.model_fields.items():
+        kind: Any = field.annotation
+        marks = (*field.metadata, WHOLE) if kind is int else field.metadata
+        if marks:
+            kind = Annotated[(kind, *marks)]
+        fields[key] = (kind | None, Field(default=None, description=field.description))
+    made: type[Partial] = create_model(f"{name.title()}Given", __base__=Partial, __doc__=section.__doc__, **fields)
+    return made
+
+
+_SECTIONS: dict[str, Any] = {
+    name: (_partial(name, section) | None, Field(default=None, description=(section.__doc__ or "").strip()))
+    for name, section in sections().items()
+}
+_TABLES: dict[str, Any] = {
+    "upstreams": (dict[TableName, _partial("upstream", UpstreamSettings) | None] | None, None),  # type: ignore[misc]
+    "prices": (dict[TableName, _partial("price", PriceSettings) | None] | None, None),  # type: ignore[misc]
+    "providers": (dict[TableName, dict[str, Option | None] | None] | None, None),
+    "channels": (dict[TableName, dict[str, Option | None] | None] | None, None),
+}
+_SECRETS = Annotated[
+    dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")], Annotated[str, Field(max_length=65_536)] | None]
+    | None,
+    Field(description="Values by name; None forgets one. They never come back."),
+]
+
+SettingsGiven: type[Partial] = create_model(
+    "SettingsGiven", __base__=Partial, **_SECTIONS, **_TABLES, secrets=(_SECRETS, None), version=(Version, None)
+)
+
+
+class SettingsShown(Shown):
+    """Every section as it counts now, and beside them these."""
+
+    model_config = ConfigDict(extra="allow")
+
+    version: str
+    secrets: dict[str, Secret] = Field(description="Their names; values never leave.")
+    next_start: list[str] = Field(description="Settings that were changed and take effect at the next start.")

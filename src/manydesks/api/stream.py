@@ -1,0 +1,127 @@
+"""`GET /api/events/stream`: server-sent events, spoken to the server itself, since each write counts a hundredfold."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from starlette.responses import Response
+
+from manydesks.api.hub import Follower, Hub, Wanted
+from manydesks.domain.errors import BadInput, LedgerPruned
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+KEEP_ALIVE_SECONDS = 15.0
+KEEP_ALIVE = b": keep-alive\n\n"
+#: how long a browser waits before it connects again, in milliseconds
+HELLO = b"retry: 1000\n\n"
+HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+    (b"x-content-type-options", b"nosniff"),
+]
+_NUMBER = re.compile(r"[0-9]{1,18}")
+
+
+async def begin(hub: Hub, *, last: str | None, after: int | None, wanted: Wanted) -> Follower:
+    """Whoever wants to follow, placed where it left off. Raises `LedgerPruned`, or `BadInput` for a place that the
+    ledger does not have."""
+    if last is not None and _NUMBER.fullmatch(last) is None:
+        raise BadInput("'Last-Event-ID' is the id of an event: a whole number from 0.")
+    # the header wins: a browser repeats the first address with every new connection, and the header grows
+    place = int(last) if last is not None else after
+    head, first = await hub.bounds()
+    if place is None:
+        return Follower(wanted, head)
+    if place > head:
+        raise BadInput(f"The ledger ends at event {head}, so nothing can be resumed from {place}.")
+    if place < first - 1:
+        raise LedgerPruned(first=first)
+    return Follower(wanted, place)
+
+
+class Stream(Response):
+    """The response, which writes by itself as long as somebody reads it."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, hub: Hub, follower: Follower) -> None:
+        self.status_code = 200
+        self.background = None
+        self._hub = hub
+        self._follower = follower
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        hub, follower = self._hub, self._follower
+        me = asyncio.current_task()
+        assert me is not None
+        cutting = False
+
+        def cut() -> None:
+            nonlocal cutting
+            cutting = True
+            abort = scope.get("manydesks.abort")
+            if abort is not None:
+                abort()  # closing in good order would wait for a client that reads nothing
+            me.cancel()
+
+        follower.cut = cut
+        gone = asyncio.create_task(_until_gone(receive, me))
+        try:
+            await hub.join(follower)
+            await send(
+                {
+                    "type": "http.response.start",
+                    "status": 200,
+                    "headers": [*HEADERS, (b"last-event-id", str(follower.cursor).encode())],
+                }
+            )
+            await send({"type": "http.response.body", "body": HELLO, "more_body": True})
+            # a page that was pruned while it was being sent: the connection ends, and the next one is told
+            with contextlib.suppress(LedgerPruned):
+                await self._follow(send)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except asyncio.CancelledError:
+            if not (cutting or gone.done()):
+                raise
+        finally:
+            hub.leave(follower)
+            gone.cancel()
+
+    async def _follow(self, send: Send) -> None:
+        hub, follower = self._hub, self._follower
+        while not hub.closed:
+            turn = hub.next_turn
+            data = hub.chunk(follower)
+            if data is None:
+                data = await hub.page(follower)
+                behind = True
+            else:
+                behind = follower.cursor < hub.head
+            data += hub.heard(follower)
+            if data:
+                follower.sending = asyncio.get_running_loop().time()
+                try:
+                    await send({"type": "http.response.body", "body": data, "more_body": True})
+                finally:
+                    follower.sending = None
+            if behind:
+                continue
+            try:
+                async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                    await turn.wait()
+            except TimeoutError:
+                await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
+
+
+async def _until_gone(receive: Receive, task: asyncio.Task[Any]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    task.cancel()

@@ -1,0 +1,293 @@
+"""The stream of events: nothing missed, nothing repeated, and nobody held up by whoever does not read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import apsw
+import httpx
+import pytest
+
+from manydesks.client import AsyncClient, Client
+from manydesks.client.calls import Lines
+from manydesks.client.values import Event
+from manydesks.settings.home import Home
+from manydesks.store.store import Store
+from manydesks.testing.api import ServedOffice
+from manydesks.testing.model import Pace, ScriptedModel, Turn
+
+
+def events(response: httpx.Response) -> Iterator[Event]:
+    lines = Lines()
+    for line in response.iter_lines():
+        if (event := lines.take(line)) is not None:
+            yield event
+
+
+def taken(response: httpx.Response, count: int) -> list[Event]:
+    """The first so many that have a number."""
+    found: list[Event] = []
+    for event in events(response):
+        if event.seq is not None:
+            found.append(event)
+            if len(found) == count:
+                break
+    return found
+
+
+def head(api: httpx.Client) -> int:
+    return int(api.get("/api/events", params={"limit": 1}).json()["head"])
+
+
+def notes(api: httpx.Client, count: int) -> None:
+    """So many pairs of changes, each with its events."""
+    for _ in range(count):
+        api.post("/api/pause", json={})
+        api.post("/api/resume", json={})
+
+
+def test_from_the_beginning_without_a_gap_and_as_the_list_has_it(api: httpx.Client) -> None:
+    notes(api, 3)
+    last = head(api)
+    with api.stream("GET", "/api/events/stream", params={"after": 0}) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        found = taken(response, last)
+    assert [event.seq for event in found] == list(range(1, last + 1))
+    listed = api.get("/api/events", params={"limit": 1000}).json()["events"][:last]
+    assert [dict(event.data) for event in found] == listed
+    assert [event.kind for event in found] == [event["kind"] for event in listed]
+
+
+def test_it_resumes_behind_the_last_event_and_the_header_goes_before_the_address(api: httpx.Client) -> None:
+    notes(api, 3)
+    last = head(api)
+    with api.stream(
+        "GET", "/api/events/stream", params={"after": 0}, headers={"Last-Event-ID": str(last - 2)}
+    ) as response:
+        assert [event.seq for event in taken(response, 2)] == [last - 1, last]
+
+
+def test_live_events_come_by_themselves(api: httpx.Client, served: ServedOffice) -> None:
+    with served.caller() as other, other.stream("GET", "/api/events/stream") as response:
+        lines = events(response)
+        began = threading.Timer(0.1, lambda: notes(api, 1))
+        began.start()
+        first = next(event for event in lines if event.seq is not None)
+        began.join()
+    assert first.kind == "office_paused"
+
+
+def test_filters(api: httpx.Client) -> None:
+    sent = api.post("/api/message", json={"message": "!say filtered"}).json()
+    api.get(f"/api/message/{sent['messageId']}", params={"wait": 20})
+    with api.stream(
+        "GET",
+        "/api/events/stream",
+        params={"after": 0, "trace": sent["traceId"], "types": "message_enqueued,message_completed"},
+    ) as response:
+        assert [event.kind for event in taken(response, 2)] == ["message_enqueued", "message_completed"]
+    with api.stream("GET", "/api/events/stream", params={"after": 0, "agent": "assistant"}) as response:
+        assert {event.data["agent"] for event in taken(response, 5)} == {"assistant"}
+    assert api.get("/api/events/stream", params={"types": "no_such_kind"}).status_code == 400
+
+
+def test_a_place_that_the_ledger_does_not_have(api: httpx.Client) -> None:
+    refused = api.get("/api/events/stream", params={"after": 10**9})
+    assert refused.status_code == 400
+    assert "ends at event" in refused.json()["error"]
+    assert api.get("/api/events/stream", headers={"Last-Event-ID": "abc"}).status_code == 400
+
+
+def test_what_a_run_is_saying_has_no_id(home: Path) -> None:
+    words = "one word after the other, " * 20
+    with ScriptedModel([Turn(text=words, piece=26, pace=Pace(bytes=400, seconds=0.05))]) as model:
+        office = ServedOffice(home)
+        office.home.prepare()
+        office.home.settings_file.write_text(f'[upstreams.lm]\nkind = "anthropic"\nbase_url = "{model.base_url}"\n')
+        office.start()
+        try:
+            office.door.ask("agent_add", id="amy", provider="anthropic", model="scripted", options={"upstream": "lm"})
+            seen: list[Event] = []
+            with Client(office.url(), token=office.token()) as mine:
+                sent = mine.send("hello", agent="amy")
+                for event in mine.follow(after=0, live=True):
+                    seen.append(event)
+                    if event.kind == "message_completed":
+                        break
+        finally:
+            office.kill()
+    said = [event for event in seen if event.kind == "progress"]
+    assert said
+    assert all(event.seq is None for event in said)
+    assert {event.data["messageId"] for event in said} == {sent.message_id}
+    assert {event.data["traceId"] for event in said} == {sent.trace_id}
+    assert all(words.startswith(event.data["text"].rstrip()) for event in said)
+    numbers = [event.seq for event in seen if event.seq is not None]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_below_the_oldest_kept_event_it_is_gone(make_served: Callable[..., ServedOffice], home: Path) -> None:
+    office = make_served()
+    with office.caller() as api:
+        notes(api, 5)
+    office.stop()
+    _forget_events(home, upto=4)
+    office.start()
+    with office.caller() as api:
+        for params, headers in (({"after": 1}, {}), ({}, {"Last-Event-ID": "2"})):
+            refused = api.get("/api/events/stream", params=params, headers=headers)
+            assert (refused.status_code, refused.json()["firstSeq"]) == (410, 5)
+        assert api.get("/api/events", params={"after": 0}).json()["firstSeq"] == 5
+        with api.stream("GET", "/api/events/stream", params={"after": 4}) as response:
+            assert taken(response, 1)[0].seq == 5
+
+
+def _forget_events(home: Path, upto: int) -> None:
+    """As retention does it, thirty days later."""
+    db = apsw.Connection(str(home / "office.db"))
+    with db:
+        db.execute("delete from events where seq <= ?", (upto,))
+        db.execute("insert or replace into marks (name, seq) values ('pruned', ?)", (upto,))
+    db.close()
+
+
+def test_one_that_never_reads_is_cut_and_nobody_else_notices(home: Path) -> None:
+    """What waits for it is more than any kernel keeps for a connection."""
+    Home(home).prepare()
+    asyncio.run(_long_history(home, events=20_000, data={"reason": "x" * 1000}))
+    office = ServedOffice(home)
+    office.start()
+    try:
+        url = httpx.URL(office.url())
+        with office.caller() as api, socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.connect((url.host, url.port))
+            deaf.sendall(_ask(office, "/api/events/stream?after=0"))
+            _until(lambda: _readers(office) == 1)
+            before = _resident(office.pid)
+            _until(lambda: _readers(office) == 0)
+            # what was read for it stays in the cache of pages, whoever it was for; nothing else does
+            assert _resident(office.pid) - before < 16 << 20
+            with api.stream("GET", "/api/events/stream", params={"after": 0}) as response:
+                assert [event.seq for event in taken(response, 20_000)] == list(range(1, 20_001))
+    finally:
+        office.kill()
+
+
+async def _long_history(home: Path, *, events: int, data: dict[str, Any]) -> None:
+    store = Store(home / "office.db", durability="crash")
+    try:
+        row = ("channel_down", None, None, None, None, None, None, json.dumps(data))
+        await store.tell_past([(1_700_000_000_000 + number, None, row) for number in range(events)])
+    finally:
+        store.close()
+
+
+def _resident(pid: int) -> int:
+    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    return int(pages) * 4096
+
+
+def _ask(office: ServedOffice, path: str) -> bytes:
+    host = httpx.URL(office.url()).netloc.decode()
+    return f"GET {path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {office.token()}\r\n\r\n".encode()
+
+
+def _readers(office: ServedOffice) -> int:
+    host = office.door.host()
+    assert host is not None
+    return int(host["api"]["readers"])
+
+
+def _until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_five_hundred_read_at_once(make_served: Callable[..., ServedOffice]) -> None:
+    office = make_served()
+    url = httpx.URL(office.url())
+    ask = _ask(office, "/api/events/stream")
+    with contextlib.ExitStack() as all_of_them, office.caller() as api:
+        lines = []
+        for _ in range(500):
+            line = all_of_them.enter_context(socket.create_connection((url.host, url.port)))
+            line.sendall(ask)
+            line.settimeout(20)
+            lines.append(line)
+        _until(lambda: _readers(office) == 500)
+        first = head(api)
+        notes(api, 5)
+        last = head(api)
+        for line in lines:
+            text = b""
+            while f"id: {last}\n".encode() not in text:
+                text += line.recv(1 << 16)
+            seen = [int(part.split(b"\n")[0]) for part in text.split(b"\nid: ")[1:]]
+            assert [seq for seq in seen if seq > first] == list(range(first + 1, last + 1))
+    _until(lambda: _readers(office) == 0)
+
+
+def test_the_client_follows_over_a_restart(make_served: Callable[..., ServedOffice]) -> None:
+    office = make_served(port=_free_port())
+    seen: list[Event] = []
+    done = threading.Event()
+
+    def follow() -> None:
+        with Client(office.url(), token=office.token()) as mine:
+            for event in mine.follow(after=0):
+                seen.append(event)
+                if event.kind == "agent_added" and event.data["agent"] == "last":
+                    break
+        done.set()
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    with office.caller() as api:
+        notes(api, 3)
+    office.kill()
+    office.start()
+    with office.caller() as api:
+        notes(api, 3)
+        api.put("/api/agents/last", json={"name": "Last", "provider": "rehearsal", "model": None})
+    assert done.wait(30)
+    thread.join()
+    assert [event.seq for event in seen] == list(range(1, len(seen) + 1))
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+async def test_the_client_for_coroutines_follows_too(served: ServedOffice, api: httpx.Client) -> None:
+    notes(api, 1)
+    last = head(api)
+    async with AsyncClient(served.url(), token=served.token()) as mine:
+        seen: list[Any] = []
+        async for event in mine.follow(after=last - 2):
+            seen.append(event.seq)
+            if len(seen) == 2:
+                break
+    assert seen == [last - 1, last]
+
+
+def test_events_are_json_on_one_line(api: httpx.Client) -> None:
+    api.post("/api/message", json={"message": "two\nlines", "sender": "a\nb"})
+    last = head(api)
+    with api.stream("GET", "/api/events/stream", params={"after": last - 3}) as response:
+        for line in response.iter_lines():
+            if line.startswith("data: "):
+                json.loads(line[6:])
+                break

@@ -1,0 +1,148 @@
+"""The hub over a real store: the ring, behind it, filters, and rest while nobody follows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from manydesks.api.hub import Follower, Hub, Wanted
+from manydesks.api.readers import Readers
+from manydesks.domain.errors import LedgerPruned
+from manydesks.office.surface import Live
+from manydesks.settings.home import Home
+from manydesks.store.store import Store
+
+
+class Place:
+    def __init__(self, home: Home, ring: int) -> None:
+        self.readers = Readers(home)
+        self.hub = Hub(self.readers, ring=ring)
+        self.store = Store(home.office_db, durability="crash", committed=self._committed)
+        self._loop = asyncio.get_running_loop()
+
+    def _committed(self) -> None:
+        self._loop.call_soon_threadsafe(self.hub.news)
+
+    async def note(self, count: int) -> None:
+        for number in range(count):
+            await self.store.note("channel_down", channel="x", reason=str(number), agent="amy" if number % 2 else "ben")
+
+    async def read(self, follower: Follower, upto: int) -> list[int]:
+        """The numbers of what it is sent, until it has got there."""
+        seen: list[int] = []
+        async with asyncio.timeout(20):
+            while follower.cursor < upto:
+                turn = self.hub.next_turn
+                data = self.hub.chunk(follower)
+                if data is None:
+                    data = await self.hub.page(follower)
+                seen += [int(line[4:]) for line in data.decode().splitlines() if line.startswith("id: ")]
+                if not data and follower.cursor < upto and follower.cursor >= self.hub.head:
+                    await turn.wait()
+        return seen
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    home = Home(tmp_path)
+    home.prepare()
+    made = Place(home, ring=100)
+    made.hub.start()
+    yield made
+    await made.hub.stop()
+    made.readers.close()
+    made.store.close()
+
+
+async def test_what_is_in_the_ring_and_what_is_behind_it(place: Place) -> None:
+    await place.note(250)
+    behind = Follower(Wanted(), 0)
+    await place.hub.join(behind)
+    await place.note(120)
+    assert await place.read(behind, 370) == list(range(1, 371))
+    inside = Follower(Wanted(), 300)
+    await place.hub.join(inside)
+    assert place.hub.chunk(inside) is not None
+    too_far = Follower(Wanted(), 200)
+    await place.hub.join(too_far)
+    assert place.hub.chunk(too_far) is None
+
+
+async def test_filters_move_the_cursor_over_what_nobody_wants(place: Place) -> None:
+    await place.note(50)
+    follower = Follower(Wanted(agent="amy"), 0)
+    await place.hub.join(follower)
+    await place.note(50)
+    seen = await place.read(follower, 100)
+    assert seen == [seq for seq in range(1, 101) if seq % 2 == 0]
+    none = Follower(Wanted(kinds=frozenset({"agent_added"})), 0)
+    await place.hub.join(none)
+    assert await place.read(none, 100) == []
+
+
+async def test_nothing_is_read_while_nobody_follows(place: Place) -> None:
+    await place.note(5)
+    assert place.hub.head == 0
+    follower = Follower(Wanted(), 5)
+    await place.hub.join(follower)
+    assert place.hub.head == 5
+    place.hub.leave(follower)
+    await place.note(5)
+    assert place.hub.head == 5
+    again = Follower(Wanted(), 3)
+    await place.hub.join(again)
+    assert await place.read(again, 10) == list(range(4, 11))
+
+
+async def test_whoever_waits_for_a_message_is_told(place: Place) -> None:
+    async with place.hub.about("m1") as told:
+        await place.store.note("message_completed", message="other", attempt=1)
+        await place.store.note("message_completed", message="m1", attempt=1)
+        async with asyncio.timeout(20):
+            await told.wait()
+    assert not place.hub._waiting
+
+
+async def test_a_page_that_was_pruned_says_so(place: Place) -> None:
+    await place.note(20)
+    await place.store._do(lambda tx: tx.run("delete from events where seq <= 10"))
+    await place.store._do(lambda tx: tx.run("insert or replace into marks (name, seq) values ('pruned', 10)"))
+    with pytest.raises(LedgerPruned):
+        await place.hub.page(Follower(Wanted(), 3))
+
+
+async def test_what_runs_say_is_told_once_and_to_those_who_want_it(place: Place) -> None:
+    all_of_it, of_ben = Follower(Wanted(), 0), Follower(Wanted(agent="ben"), 0)
+    for follower in (all_of_it, of_ben):
+        await place.hub.join(follower)
+    live = Live(agent="amy", session="s1", run="r1", message="m1", trace="t1", text="so far")
+    place.hub.live(live)
+    data = place.hub.heard(all_of_it)
+    assert b"event: progress" in data
+    assert b"so far" in data
+    assert b"id:" not in data
+    assert place.hub.heard(all_of_it) == b""
+    assert place.hub.heard(of_ben) == b""
+    await place.store.note("tool_called", run="r1", session="s1", agent="amy", tool="look", call="1", digest="")
+    async with asyncio.timeout(20):
+        while b'"tool":"look"' not in (data := place.hub.heard(all_of_it)):
+            await place.hub.next_turn.wait()
+    assert b"so far" in data
+
+
+async def test_one_that_is_stuck_and_far_behind_is_cut(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manydesks.api.hub.STUCK_SECONDS", 0.0)
+    place.hub._most_unsent = 1000
+    cut: list[str] = []
+    stuck = Follower(Wanted(), 0, cut=lambda: cut.append("stuck"))
+    slow = Follower(Wanted(), 0, cut=lambda: cut.append("slow"))
+    for follower in (stuck, slow):
+        await place.hub.join(follower)
+    stuck.sending = 0.0
+    await place.note(30)
+    await place.read(Follower(Wanted(), 0), 30)
+    place.hub._cut_stuck()
+    assert cut == ["stuck"]
