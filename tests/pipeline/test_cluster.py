@@ -190,6 +190,8 @@ def start(home: Path, python: Path, *words: str) -> subprocess.Popen[str]:
         "spark.authenticate": "true",
         "spark.authenticate.secret": "secret:cluster",
         "spark.executor.memory": "512m",
+        # an executor lives for seconds here: the quick compiler alone
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.pyspark.python": str(python),
     }
     table = ", ".join(f'"{name}" = "{value}"' for name, value in options.items())
@@ -259,6 +261,7 @@ end(spark)
 """
 
 
+@pytest.mark.deep
 def test_the_package_is_shipped_to_the_workers(bare_python: Path, tmp_path: Path, spark: SparkSession) -> None:
     command = [sys.executable, "-c", SHIPPED, str(tmp_path / "spark"), str(bare_python)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
@@ -293,6 +296,7 @@ def rows_alone(lake: Path) -> dict[str, list[Any]]:
     }
 
 
+@pytest.mark.deep
 def test_a_watch_a_query_and_an_export_on_a_cluster(
     home: Path, bare_python: Path, tmp_path: Path, spark: SparkSession
 ) -> None:
@@ -342,6 +346,7 @@ def rounds(watch: subprocess.Popen[str], seq: int) -> None:
     raise AssertionError(f"the watch has ended: {watch.stderr.read() if watch.stderr else ''}")
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed: apt install bubblewrap")
 def test_a_worker_that_has_another_folder_is_one_sentence(
     office: Office, bare_python: Path, tmp_path: Path, spark: SparkSession

@@ -338,6 +338,7 @@ def test_another_office_is_refused(
     assert tables.count(remote, EVENTS) == 40
 
 
+@pytest.mark.deep
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
@@ -387,7 +388,7 @@ whole.run(db, lake, spark, lambda *words: print(*words, flush=True))
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("kills", [pytest.param(10, marks=pytest.mark.deep)])
 def test_a_run_that_is_killed_loses_and_repeats_nothing(
     ledger: Ledger, lake: Path, remote: Remote, over_s3: SparkSession, s3: S3, tmp_path: Path, kills: int
 ) -> None:
@@ -456,6 +457,7 @@ def office(home: Path) -> Home:
     return made
 
 
+@pytest.mark.deep
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
@@ -488,6 +490,7 @@ def test_every_command_works(office: Home, remote: Remote, s3: S3, spark: SparkS
     assert sorted(path.name for path in office.lake.iterdir()) == [".lock", ".next", FILE]
 
 
+@pytest.mark.deep
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
