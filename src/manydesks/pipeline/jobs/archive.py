@@ -21,7 +21,7 @@ from manydesks.pipeline.place import Place
 from manydesks.pipeline.quality import check_no_gap, check_same_ledger
 from manydesks.pipeline.schemas import BODIES, EVENTS, TableSpec
 from manydesks.pipeline.sources.ledger import VIEWS, WINDOW, View, heads, windows
-from manydesks.pipeline.sources.parquet import write_view
+from manydesks.pipeline.sources.parquet import share_view
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,7 +122,7 @@ class Archive:
             self.steps.append(Step(name=spec.name, taken=added, rows=added, seconds=seconds))
 
     def _append_chunk(self, view: View, after: int, upto: int, mark: tables.Mark, check: tables.Check) -> int:
-        write = partial(write_view, self._spark, self._db, view, after, upto)
+        write = partial(share_view, self._spark, self._db, view, after, upto)
         return tables.append_files_once(self._held, view.table, write, mark, self._clock, check)
 
     def _added(self, spec: TableSpec) -> int:

@@ -31,17 +31,21 @@ if TYPE_CHECKING:
 GROUP_BYTES = 32 * 1024 * 1024
 
 
-def write_view(spark: SparkSession, path: Path, view: View, after: int, upto: int, folder: Place) -> None:
-    """Writes the rows `after < key <= upto` into `folder`; memory holds a row group for each window under way."""
-    cut = list(enumerate(windows(after, upto)))
-    write = partial(_write, path, view.name, folder)
-    if len(cut) > 1 and reads_files_here(spark):
-        with in_one_sentence(f"Spark could not read {view.name}"):
-            spark.sparkContext.parallelize(cut, len(cut)).foreach(write)
-        return
+def write_view(path: Path, view: View, after: int, upto: int, folder: Place) -> None:
+    """Writes the rows `after < key <= upto` into `folder`; memory holds one row group."""
     with _store_refusals(path):
-        for window in cut:
-            write(window)
+        for window in enumerate(windows(after, upto)):
+            _write(path, view.name, folder, window)
+
+
+def share_view(spark: SparkSession, path: Path, view: View, after: int, upto: int, folder: Place) -> None:
+    """The same by Spark's workers, if they have the store and there is enough for more than one of them."""
+    cut = list(enumerate(windows(after, upto)))
+    if len(cut) < 2 or not reads_files_here(spark):
+        write_view(path, view, after, upto, folder)
+        return
+    with in_one_sentence(f"Spark could not read {view.name}"):
+        spark.sparkContext.parallelize(cut, len(cut)).foreach(partial(_write, path, view.name, folder))
 
 
 def load_view(spark: SparkSession, path: Path, view: View, after: int, upto: int) -> DataFrame:
