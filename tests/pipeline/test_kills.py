@@ -21,10 +21,9 @@ from manydesks.desk.sandboxes import tree
 from manydesks.pipeline import tables
 from manydesks.pipeline.commit import COMMITTED
 from manydesks.pipeline.gold import GOLD
-from manydesks.pipeline.jobs.archive import archive
 from manydesks.pipeline.jobs.whole import run
 from manydesks.pipeline.schemas import BODIES, EVENTS
-from manydesks.pipeline.silver import SILVER
+from manydesks.pipeline.silver import MESSAGES, SILVER
 from manydesks.testing.history import Made, Shape, history
 
 if TYPE_CHECKING:
@@ -209,7 +208,7 @@ DEAD_JAVA = """
 import sys
 from pathlib import Path
 from manydesks.domain.errors import PipelineError
-from manydesks.pipeline.jobs.archive import archive
+from manydesks.pipeline.jobs.whole import run
 from manydesks.pipeline.session import SparkOptions, end, session
 db, lake, folder = map(Path, sys.argv[1:])
 spark = session(SparkOptions(master="local[2]", folder=folder))
@@ -220,7 +219,7 @@ def kill_java(step, done, total):
         spark.sparkContext._gateway.proc.wait()
 
 try:
-    archive(db, lake, spark, kill_java)
+    run(db, lake, spark, kill_java)
 except PipelineError as error:
     print(error)
 end(spark)
@@ -234,5 +233,7 @@ def test_a_java_that_dies_is_one_sentence(ledger: Any, lake: Path, spark: SparkS
     assert (ran.returncode, ran.stderr) == (0, "")
     assert ran.stdout.endswith("Spark's Java has ended, perhaps for want of memory.\n")
     assert ran.stdout.count("\n") == 1
-    assert archive(ledger.path, lake, spark, lambda *_: None).rows == 100
+    assert tables.reached(lake, MESSAGES) == 0
+    run(ledger.path, lake, spark, lambda *_: None)
+    assert tables.reached(lake, MESSAGES) == 100
     assert sorted(map(tuple, tables.read(spark, lake, EVENTS).collect())) == ledger.events()
