@@ -193,6 +193,8 @@ class Host:
         # before the socket: whoever was told that the office is open finds all of it
         for surface in self._surfaces:
             await surface.start()
+        # also before it: what is deleted from now on is missed
+        ground = Ground(self._home.run / HOST_LOCK, self._home.run / WRITE_LOCK, self._home.office_db)
         control = Control(self._home.socket(SOCKET), self._act)
         await control.start()
         self._show(f"The office is open: {self._home.path} (process {os.getpid()}). Ctrl-C closes it.")
@@ -206,7 +208,7 @@ class Host:
         await board.start()
         sandbox = asyncio.create_task(self._tell_of_sandbox(furnisher))
         try:
-            await self._work(store, dispatcher, deliverer)
+            await self._work(store, dispatcher, deliverer, ground)
         finally:
             sandbox.cancel()
             await asyncio.gather(sandbox, return_exceptions=True)
@@ -234,11 +236,10 @@ class Host:
             self._show(f"There is no sandbox for programs. {health.why} {health.advice}")
             log.warning("There is no sandbox: %s", health.why, extra={"action": "no_sandbox"})
 
-    async def _work(self, store: Store, dispatcher: Dispatcher, deliverer: Deliverer) -> None:
+    async def _work(self, store: Store, dispatcher: Dispatcher, deliverer: Deliverer, ground: Ground) -> None:
         """Until told to stop: after every commit, and at every timer, begin what can begin."""
         extended = looked = self._clock.monotonic()
         written = HostLog(self._home.logs / hostlog.NAME)
-        ground = Ground(self._home.run / HOST_LOCK, self._home.run / WRITE_LOCK, self._home.office_db)
         told = asyncio.create_task(self._told.wait())
         try:
             while not told.done():
