@@ -94,6 +94,7 @@ def test_a_read_only_lake(home: Path) -> None:
     assert told == [f"manydesks: The pipeline failed: {lock} cannot be used, the file system is read-only.", "= 1"]
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_lake_that_fills_up_loses_nothing(home: Path) -> None:
