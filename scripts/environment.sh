@@ -43,6 +43,16 @@ prepare_sandbox() {
     say "bwrap is missing: agents that run programs need the system package bubblewrap, please install it"
 }
 
+# Some tests look at pages in a real browser; without one they are left out, and pytest says so.
+prepare_browser() {
+    [ "$(uname -s)" = Linux ] && ! command -v chromium >/dev/null 2>&1 || return 0
+    if may_apt; then
+        apt_install chromium && return
+        printf '%s\n' "$told" >&2
+    fi
+    say "chromium is missing: tests that need a browser are left out"
+}
+
 new_enough() {
     "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
 }
