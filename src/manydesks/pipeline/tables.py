@@ -284,7 +284,7 @@ def replace_days(
     def write(attempt: Place) -> None:
         named = ready.withColumn(DAY_FOLDER, ready[DAY])
         # one file for each day
-        together = gathered(named, made_of) if made_of <= FEW else named.repartition(DAY_FOLDER)
+        together = named.coalesce(1) if made_of <= FEW else named.repartition(DAY_FOLDER)
         write_rows(together, spec, attempt, by=DAY_FOLDER)
 
     return commit(held, spec, write, clock, change)[0]

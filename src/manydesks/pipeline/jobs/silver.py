@@ -182,7 +182,7 @@ class Silver:
 
     def _by_trace(self, rows: DataFrame, count: int) -> DataFrame:
         if count <= tables.FEW:
-            return tables.gathered(rows, count)
+            return rows.coalesce(1)
         # a number, or else Spark forgets how the rows lie, and moves them for each thing that is done with a trace
         return rows.repartition(int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1), "trace")
 
