@@ -95,6 +95,9 @@ def listen(host: str, port: int) -> socket.socket:
     """A socket at that address, with its port taken. Raises `OSError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    # Handed down to each connection. asyncio only sets it on sockets that name their protocol, and without it the body
+    # of each answer is held back until the other side has confirmed its head: up to 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     listener.setblocking(False)
     return listener
 
