@@ -53,6 +53,7 @@ _ACK = """
 _STEP = "INSERT INTO steps (seq, run, at, type, data) VALUES (?, ?, ?, ?, ?)"
 
 _STATE = "INSERT INTO state (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+_FORGET = "DELETE FROM state WHERE key = ?"
 
 
 class DeskMailbox:
@@ -131,32 +132,32 @@ class DeskMailbox:
         with self._lock:
             with self._writing() as connection:
                 (last,) = connection.execute("SELECT last_seq FROM meta").fetchone()
-                # Steps come first and
-                # acks last, so whoever reads in order knows all of a run before it ends.
+                # Steps come first and acks last, so whoever reads in order knows all of a run before it ends.
                 numbers = count(last + GAP, 2)
                 step_seqs = tuple(next(numbers) for _ in steps)
                 message_seqs = tuple(next(numbers) for _ in messages)
                 ack_seqs = tuple(next(numbers) for _ in acks)
-                connection.executemany(
-                    _STEP,
-                    [(n, s.run, s.at, s.type, data) for n, (s, data) in zip(step_seqs, packed_steps, strict=True)],
-                )
-                connection.executemany(
-                    _MESSAGE,
-                    [
-                        (n, m.id, m.run, m.fence, m.in_reply_to, m.at, m.deliver_after, m.kind, m.destination, content)
-                        for n, (m, content) in zip(message_seqs, packed_messages, strict=True)
-                    ],
-                )
-                connection.executemany(
-                    _ACK,
-                    [
-                        (n, a.message, a.run, a.fence, a.status, a.failure, a.reason, a.retry_after, a.at)
-                        for n, a in zip(ack_seqs, acks, strict=True)
-                    ],
-                )
-                connection.executemany(_STATE, list(kept.items()))
-                connection.executemany("DELETE FROM state WHERE key = ?", gone)
+                step_rows = [
+                    (n, s.run, s.at, s.type, data) for n, (s, data) in zip(step_seqs, packed_steps, strict=True)
+                ]
+                message_rows = [
+                    (n, m.id, m.run, m.fence, m.in_reply_to, m.at, m.deliver_after, m.kind, m.destination, content)
+                    for n, (m, content) in zip(message_seqs, packed_messages, strict=True)
+                ]
+                ack_rows = [
+                    (n, a.message, a.run, a.fence, a.status, a.failure, a.reason, a.retry_after, a.at)
+                    for n, a in zip(ack_seqs, acks, strict=True)
+                ]
+                for statement, rows in (
+                    (_STEP, step_rows),
+                    (_MESSAGE, message_rows),
+                    (_ACK, ack_rows),
+                    (_STATE, list(kept.items())),
+                    (_FORGET, gone),
+                ):
+                    # most are empty, and SQLite would read the statement all the same
+                    if rows:
+                        connection.executemany(statement, rows)
                 used = (*step_seqs, *message_seqs, *ack_seqs)
                 if used:
                     connection.execute("UPDATE meta SET last_seq = ?", (used[-1],))

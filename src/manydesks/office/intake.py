@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from manydesks.domain.envelope import Accepted, Incoming
 from manydesks.office.acts.base import Means
-from manydesks.store.accept import check
 
 
 class Intake:
@@ -15,8 +14,6 @@ class Intake:
         """Raises `BadInput` (and `Duplicate` below it), and then nothing has changed."""
         settings = self._means.in_force.settings
         if self._means.hooks is not None:
-            # what is refused anyway is not shown to strangers
-            check(incoming, settings.limits.message_bytes)
             incoming = await self._means.hooks.incoming(incoming)
         return await self._means.store.accept(
             incoming,

@@ -10,33 +10,38 @@ from manydesks.domain.attachment import MAX_FILES
 from manydesks.domain.command import command_word
 from manydesks.domain.envelope import Accepted, Incoming
 from manydesks.domain.errors import BadInput, Duplicate
-from manydesks.domain.ids import is_public_id
+from manydesks.domain.ids import is_public_id, new_id
 from manydesks.domain.loopguard import HOLD_REASON, Stopped
 from manydesks.domain.routing import Default, Target, route_person
 from manydesks.domain.states import MessageState, word
 from manydesks.store import delays
+from manydesks.store.bodies import TEXT
 from manydesks.store.delays import Delay
 from manydesks.store.directory import directory
 from manydesks.store.lanes import Lanes
 from manydesks.store.ledger import OfficeTransaction
-from manydesks.store.places import find_conversation, open_conversation, session, set_default
+from manydesks.store.places import open_conversation, session, set_default
 from manydesks.store.rooms import PREFIX, post_all, room_id
 from manydesks.store.spending import paused_by_budget
 from manydesks.store.waits import WAIT_MS, Stored, Wait, begin, in_order
 
 #: what a run needs to know of each message, in the order of `Work`
 WORK_COLUMNS = (
-    "message_id", "trace", "hop", "kind", "body", "sender", "sender_id", "from_agent", "channel", "instance",
+    "message_id", "trace", "hop", "kind", TEXT, "sender", "sender_id", "from_agent", "channel", "instance",
     "platform_id", "thread_id", "session", "created_at", "updated_at", "not_before", "content", "files",
 )  # fmt: skip
 
 MESSAGES = Lanes("messages", columns=WORK_COLUMNS, scope="messages")
 
-#: of a source and a key: whether it came before, whether a message has the key for its id; and whether a budget keeps
-#: some agent from working
+#: of a source and a key: whether it came before, whether a message has the key for its id; whether a trace is known;
+#: whether a budget keeps some agent from working; who is here, by the number of what was read of them; and the
+#: conversation of a place, with its default agent. Asked at once: each message asks for all of it
 FACTS = """
 select exists (select 1 from arrivals where source = ?1 and key = ?2),
-  exists (select 1 from messages where message_id = ?2), exists (select 1 from agents where paused >= 2)
+  exists (select 1 from messages where message_id = ?2), exists (select 1 from arrivals where trace = ?3),
+  exists (select 1 from agents where paused >= 2), p.value, c.id, c.default_agent
+from people_version p left join conversations c on c.channel = ?4 and c.instance = ?5 and c.platform_id = ?6
+where p.only = 1
 """
 
 
@@ -46,13 +51,15 @@ def accept(tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, wai
 
     `wait_ms`: how long a step of a chain, or a join, waits for what stands before it.
     """
-    ((known, taken, paused),) = tx.all(FACTS, (incoming.source, incoming.key))
+    trace = new_id("trace")
+    ((known, taken, clash, paused, people, place, before),) = tx.all(
+        FACTS,
+        (incoming.source, incoming.key, trace, incoming.channel, incoming.instance, incoming.platform_id),
+    )
     if known:
         raise Duplicate(message=incoming.key)
-    people = directory(tx)
-    found = find_conversation(tx, incoming)
-    default = (found[1] if found else None) or default_agent
-    routing = route_person(incoming.text, people, default=default, to=incoming.to)
+    default = before or default_agent
+    routing = route_person(incoming.text, directory(tx, people), default=default, to=incoming.to)
     if routing.unaddressed is not None:
         raise BadInput(
             f"Nobody would get this: the office's default agent '{default}' does not exist; address someone with "
@@ -60,7 +67,8 @@ def accept(tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, wai
         )
     if not routing.targets and not routing.posts and routing.default is Default.KEEP:
         raise BadInput(" ".join(routing.notices) or "Nobody would get this; address someone with '@name text'.")
-    place, before = found or open_conversation(tx, incoming)
+    if place is None:
+        place = open_conversation(tx, incoming)
     notices = list(routing.notices)
     if isinstance(routing.default, str):
         set_default(tx, place, before, routing.default, incoming.sender)
@@ -68,7 +76,8 @@ def accept(tx: OfficeTransaction, incoming: Incoming, *, default_agent: str, wai
     elif routing.default is Default.CLEAR:
         set_default(tx, place, before, None, incoming.sender)
         notices.append(f"{default_agent}, the office's default, answers here from now on.")
-    trace = tx.fresh_id("trace", "arrivals", "trace")
+    if clash:
+        trace = tx.fresh_id("trace", "arrivals", "trace")
     arrival_body = tx.body(incoming.text)
     tx.insert(
         "arrivals",

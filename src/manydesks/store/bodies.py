@@ -1,8 +1,10 @@
-"""Texts as they are shown to people."""
+"""Texts: as an expression over a row that names one by its `body`."""
 
 from __future__ import annotations
 
 FORGOTTEN = "(forgotten)"
+#: of the row it is asked with, as it is stored
+TEXT = "(select b.text from bodies b where b.id = body)"
 
 
 def shown(bodies: str) -> str:

@@ -14,6 +14,7 @@ from manydesks.domain.turns import Able, Turns
 from manydesks.store import budgets
 from manydesks.store.accept import MESSAGES, WORK_COLUMNS
 from manydesks.store.agents import get_agent
+from manydesks.store.bodies import TEXT
 from manydesks.store.lanes import CLAIMED, PENDING, Row
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.pausing import is_paused
@@ -113,7 +114,7 @@ def begin(
     )
     if taken is None:
         return None
-    messages = tuple(_work(tx, row) for row in taken.rows)
+    messages = tuple(_work(row) for row in taken.rows)
     primary, session = messages[0], taken.rows[0].values[_AT["session"]]
     run = tx.fresh_id("run", "runs")
     tx.insert(
@@ -196,7 +197,7 @@ def claim_more(
         rows.append(row)
     if not rows:
         return None
-    messages = tuple(_work(tx, row) for row in rows)
+    messages = tuple(_work(row) for row in rows)
     for row, work in zip(rows, messages, strict=True):
         tx.run(_TAKE, (fence, tx.now, row.id))
         _join(tx, run_id, row, work, agent=agent, session=session, fence=fence, batch=joined[0] + len(rows))
@@ -239,9 +240,8 @@ def same_trace(first: Row, other: Row) -> bool:
     return same_address(first, other) and first.values[_AT["trace"]] == other.values[_AT["trace"]]
 
 
-def _work(tx: OfficeTransaction, row: Row) -> Work:
+def _work(row: Row) -> Work:
     value = dict(zip(WORK_COLUMNS, row.values, strict=True))
-    text = tx.one("select text from bodies where id = ?", (value["body"],))
     return Work(
         row=row.id,
         message_id=value["message_id"],
@@ -249,7 +249,7 @@ def _work(tx: OfficeTransaction, row: Row) -> Work:
         hop=value["hop"],
         kind=value["kind"],
         attempt=row.retry_count + 1,
-        text=text[0] if text else "",
+        text=value[TEXT] or "",
         sender=value["sender"],
         sender_id=value["sender_id"],
         from_agent=value["from_agent"],

@@ -26,7 +26,8 @@ OLDEST_SQLITE = (3, 51, 3)
 
 SYNCHRONOUS = {"power": "full", "crash": "normal"}
 
-CACHED_STATEMENTS = 256
+#: far more than there are: each that is used takes the place of the one that was used longest ago, often used or not
+CACHED_STATEMENTS = 1024
 
 #: what a row leaves behind in a page that is written anyway is overwritten: it costs nothing, and less is left to find
 SECURE_DELETE = "fast"

@@ -12,6 +12,7 @@ from manydesks.domain.attachment import Attachment
 from manydesks.domain.envelope import Parcel, Progress
 from manydesks.domain.loopguard import Limits
 from manydesks.domain.states import ResponseState
+from manydesks.store.bodies import TEXT
 from manydesks.store.claim import LEASE_MS
 from manydesks.store.lanes import SWEEP
 from manydesks.store.ledger import OfficeTransaction
@@ -126,7 +127,6 @@ def _claim_line(tx: OfficeTransaction, queue: str, *, worker: str, most: int, ma
 
 def _parcel(tx: OfficeTransaction, id: int, fence: int, attempt: int, values: tuple[Any, ...]) -> Parcel:
     value = dict(zip(PARCEL_COLUMNS, values, strict=True))
-    text = tx.one("select text from bodies where id = ?", (value["body"],))
     metadata = json.loads(value["metadata"]) if value["metadata"] else {}
     files = json.loads(value["files"]) if value["files"] else []
     return Parcel(
@@ -142,7 +142,7 @@ def _parcel(tx: OfficeTransaction, id: int, fence: int, attempt: int, values: tu
         sender=value["sender"],
         agent=value["agent"],
         operation=value["operation"],
-        text=text[0] if text else "",
+        text=value[TEXT] or "",
         created_at=value["created_at"],
         files=tuple(Attachment.of(file) for file in files),
         metadata=metadata,

@@ -22,9 +22,13 @@ MOST_NAME = 80
 _read: dict[int, Directory] = {}
 
 
-def directory(tx: Transaction) -> Directory:
-    """Who can be addressed. Every message asks, so it is read again only when somebody has changed it."""
-    ((version,),) = tx.all("select value from people_version where only = 1")
+def directory(tx: Transaction, version: int | None = None) -> Directory:
+    """Who can be addressed. Every message asks, so it is read again only when somebody has changed it.
+
+    `version`: of `people_version`, if that was read already.
+    """
+    if version is None:
+        ((version,),) = tx.all("select value from people_version where only = 1")
     if (known := _read.get(version)) is None:
         _read.clear()
         known = _read[version] = _look(tx)

@@ -5,18 +5,11 @@ from __future__ import annotations
 from manydesks.domain.envelope import Incoming
 from manydesks.store.ledger import OfficeTransaction
 
-FIND_CONVERSATION = "select id, default_agent from conversations where channel = ? and instance = ? and platform_id = ?"
 FIND_SESSION = "select id from sessions where agent = ? and conversation = ? and thread = ? and status = 'active'"
 
 
-def find_conversation(tx: OfficeTransaction, incoming: Incoming) -> tuple[str, str | None] | None:
-    """The conversation's id and default agent; None: nobody has talked there."""
-    found = tx.one(FIND_CONVERSATION, (incoming.channel, incoming.instance, incoming.platform_id))
-    return None if found is None else (found[0], found[1])
-
-
-def open_conversation(tx: OfficeTransaction, incoming: Incoming) -> tuple[str, str | None]:
-    """One that was not there before; the same of it."""
+def open_conversation(tx: OfficeTransaction, incoming: Incoming) -> str:
+    """The id of one that was not there before."""
     id = tx.fresh_id("conversation", "conversations")
     row = {
         "id": id,
@@ -28,7 +21,7 @@ def open_conversation(tx: OfficeTransaction, incoming: Incoming) -> tuple[str, s
     }
     tx.insert("conversations", row)
     tx.event("conversation_added", after=row)
-    return id, None
+    return id
 
 
 def set_default(tx: OfficeTransaction, id: str, before: str | None, after: str | None, actor: str) -> None:

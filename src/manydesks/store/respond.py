@@ -12,13 +12,14 @@ from manydesks.domain.loopguard import Facts, Limits, Stopped, check
 from manydesks.domain.routing import Directory, Target, route_answer
 from manydesks.domain.states import ResponseState
 from manydesks.store.accept import store_message
+from manydesks.store.bodies import TEXT
 from manydesks.store.lanes import Lanes
 from manydesks.store.ledger import OfficeTransaction
 from manydesks.store.rooms import PREFIX, content, has_posted, post_all, room_id
 from manydesks.store.waits import WAIT_MS, Stored, Wait, in_order
 
 PARCEL_COLUMNS = (
-    "message_id", "part", "channel", "instance", "platform_id", "thread_id", "sender", "agent", "operation", "body",
+    "message_id", "part", "channel", "instance", "platform_id", "thread_id", "sender", "agent", "operation", TEXT,
     "created_at", "renewed_at", "trace", "files", "metadata", "receipts", "progress",
 )  # fmt: skip
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from manydesks.channels.api import CHANNEL as API
@@ -124,12 +123,12 @@ class MessageActs:
         return await self._taken(incoming)
 
     async def _taken(self, incoming: Incoming) -> dict[str, Any]:
-        said = asdict(await self._intake.hand_in(incoming))
+        said = await self._intake.hand_in(incoming)
         return {
-            "messageId": said["message_id"],
-            "traceId": said["trace"],
-            "messages": list(said["messages"]),
-            "notices": list(said["notices"]),
+            "messageId": said.message_id,
+            "traceId": said.trace,
+            "messages": list(said.messages),
+            "notices": list(said.notices),
         }
 
     async def retry(self, *, id: str, text: str | None = None) -> dict[str, Any]:

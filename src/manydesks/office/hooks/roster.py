@@ -22,6 +22,7 @@ from manydesks.office.hooks.plugin import Plugin
 from manydesks.office.inforce import InForce
 from manydesks.settings.home import Home
 from manydesks.settings.model import Settings
+from manydesks.store.accept import check
 from manydesks.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -110,8 +111,10 @@ class Hooks:
         steps = await self._steps("incoming")
         if not steps:
             return incoming
-        now = Changed(text=incoming.text, metadata=incoming.metadata)
         most = self._in_force.settings.limits.message_bytes
+        # what is refused anyway is not shown to strangers
+        check(incoming, most)
+        now = Changed(text=incoming.text, metadata=incoming.metadata)
         loop = asyncio.get_running_loop()
         end = loop.time() + INCOMING_SECONDS
         for plugin, spec in steps:
@@ -186,8 +189,11 @@ class Hooks:
         if self._loading is None:
             self._begin()
         assert self._loading is not None
-        # whoever asks may be cancelled; the others still want it
-        await asyncio.shield(self._loading)
+        if self._loading.done():
+            self._loading.result()
+        else:
+            # whoever asks may be cancelled; the others still want it
+            await asyncio.shield(self._loading)
 
     async def _load(self) -> None:
         settings = self._in_force.settings.hooks
