@@ -195,6 +195,21 @@ def read_files(spark: SparkSession, lake: Place, spec: TableSpec, found: Iterabl
         return gathered(rows, rows_of(found))
 
 
+def range_of(found: Collection[File], column: str, *, as_column: str) -> Range | None:
+    """The values of a column in these files, by the table's log alone, as what `read` takes of another table's column
+    that has the same values. None: the log does not say."""
+    least, most = [], []
+    for file in found:
+        if file.entry.get(f"null_count.{column}") == file.rows:
+            continue
+        if (lowest := file.entry.get(f"min.{column}")) is None or (highest := file.entry.get(f"max.{column}")) is None:
+            return None
+        least.append(lowest)
+        most.append(highest)
+    # without any value: a range in which nothing lies
+    return Range(column=as_column, least=min(least, default=1), most=max(most, default=0))
+
+
 def rows_of(found: Iterable[File]) -> int:
     return sum(file.rows for file in found)
 

@@ -120,8 +120,11 @@ class Silver:
     def _mark(self, spec: TableSpec) -> Mark:
         return Mark(app=spec.name, version=self._upto)
 
+    def _window(self, after: int) -> Range:
+        return Range(column="seq", least=after + 1, most=self._upto)
+
     def _events(self, after: int) -> DataFrame:
-        window = Range(column="seq", least=after + 1, most=self._upto)
+        window = self._window(after)
         found = tables.snapshot(self._lake, EVENTS, window)
         rows = tables.read_files(self._spark, self._lake, EVENTS, found)
         if all(file.lies_in(window) for file in found):
@@ -164,17 +167,22 @@ class Silver:
         touched = self._touched(after)
         # whatever is done with spans is done trace by trace
         delta = spans.of_events(self._events(after)).join(F.broadcast(touched), "trace")
-        days, count = None, self._upto - after
+        days, count, was_bad = None, self._upto - after, 0
         if after:
             days = self._days(after)
-            for spec in (SPANS, QUARANTINED_SPANS):
-                old, old_rows = self._old(spec, days)
-                delta = delta.unionByName(old.select(*delta.columns))
-                count += old_rows
+            old, was_sound = self._old(SPANS, days)
+            delta = delta.unionByName(old.select(*delta.columns))
+            bad, was_bad = self._old(QUARANTINED_SPANS, days)
+            if was_bad:
+                delta = delta.unionByName(bad.select(*delta.columns))
+            count += was_sound + was_bad
         known = paths.judged(merged(SPANS, self._by_trace(delta, count))).persist()
         try:
             # first: seeing an event twice changes no span, missing one would
-            self._write(QUARANTINED_SPANS, known.where(F.col("reason").isNotNull()), days, count)
+            bad = known.where(F.col("reason").isNotNull())
+            # mostly there are none, and there were none: nothing is written
+            none = days is not None and not was_bad and bad.isEmpty()
+            self._write(QUARANTINED_SPANS, bad, set() if none else days, count)
             sound = known.where(F.col("reason").isNull()).drop("reason")
             return self._write(SPANS, paths.placed(sound), days, count)
         finally:
@@ -190,9 +198,8 @@ class Silver:
         after = self._from(TRANSCRIPTS)
         touched = self._touched(after)
         delta = transcripts.of_events(self._events(after)).join(F.broadcast(touched), "trace")
-        least, most = delta.select(F.min("body"), F.max("body")).first() or (None, None)
-        named = (Range(column="id", least=least, most=most),) if least is not None else ()
-        bodies = tables.read(self._spark, self._lake, BODIES, *named)
+        named = tables.range_of(tables.snapshot(self._lake, EVENTS, self._window(after)), "body", as_column="id")
+        bodies = tables.read(self._spark, self._lake, BODIES, *([named] if named is not None else []))
         rows = transcripts.finished(delta, bodies)
         gone = erased_bodies(self._spark, self._lake, after, self._upto)
         new = self._upto - after
@@ -217,9 +224,13 @@ class Silver:
                 window = Range(column="last_seq", least=after + 1, most=self._upto)
                 found = tables.read(self._spark, self._lake, TRACES, window).where(F.col("last_seq") > after)
                 named = found.select("trace", DAY)
-                # few are handed over with each query: no other has to be run to have them
-                few = self._upto - after <= tables.FEW
-                self._known[after] = self._spark.createDataFrame(named.toArrow()) if few else named.persist()
+                if self._upto - after <= tables.FEW:
+                    # few are handed over with each query: no other has to be run to have them
+                    few = named.toArrow()
+                    self._known[after] = self._spark.createDataFrame(few)
+                    self._known_days[after] = set(few.column(DAY).to_pylist())
+                else:
+                    self._known[after] = named.persist()
             return self._known[after]
 
     def _days(self, after: int) -> set[str]:

@@ -3,6 +3,8 @@ run by run equal to one that was made anew."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -12,10 +14,19 @@ from manydesks.pipeline.columns import DAY, Column, TableSpec
 
 def partial(spec: TableSpec, rows: DataFrame, **given: SparkColumn) -> DataFrame:
     """Rows for `merged`, from events: the folded columns that are given, the others NULL."""
+    return rows.select(*_given(spec, given))
+
+
+def part(spec: TableSpec, **given: SparkColumn) -> SparkColumn:
+    """One such row as a value, for an event that gives several."""
+    return F.struct(*_given(spec, given))
+
+
+def _given(spec: TableSpec, given: Mapping[str, SparkColumn]) -> list[SparkColumn]:
     folded = [column for column in spec.columns if column.fold != "made"]
     if strange := given.keys() - {column.name for column in folded}:
         raise ValueError(f"the table '{spec.name}' has no column {', '.join(sorted(strange))}")
-    return rows.select(*(given.get(c.name, F.lit(None)).cast(c.type).alias(c.name) for c in folded))
+    return [given.get(c.name, F.lit(None)).cast(c.type).alias(c.name) for c in folded]
 
 
 def merged(spec: TableSpec, rows: DataFrame, *more: str) -> DataFrame:

@@ -14,7 +14,8 @@ def judged(rows: DataFrame) -> DataFrame:
     """With their parents and how long they took; `reason`: why a span cannot be, else NULL."""
     # the end of a message that nobody handed over is no span
     linked = _linked(rows.where(F.col("kind").isNotNull()))
-    return linked.withColumn("reason", _fault()).withColumn("duration_ms", F.col("end_at") - F.col("start_at"))
+    took = F.col("end_at") - F.col("start_at")
+    return linked.withColumns({"reason": _fault(), "duration_ms": took})
 
 
 def placed(spans: DataFrame) -> DataFrame:
@@ -30,19 +31,17 @@ def _linked(rows: DataFrame) -> DataFrame:
     # the finer one first: its order serves the other too
     response = Window.partitionBy("trace", "message", F.substring_index("span_id", ":", 2))
     ended = (F.col("kind") == "hold") & F.col("end_at").isNotNull()
-    found = (
-        rows.withColumn("of_response", F.max("parent_id").over(response))
-        .withColumn("of_hold", F.max(F.when(ended, F.col("span_id"))).over(same))
-        .withColumn("of_handoff", F.max(F.when(F.col("kind") == "handoff", F.col("span_id"))).over(same))
-        .withColumn("of_try", F.last(F.when(F.col("kind") == "queue", F.col("run")), ignorenulls=True).over(before))
-    )
+    of_response = F.max("parent_id").over(response)
+    of_hold = F.max(F.when(ended, F.col("span_id"))).over(same)
+    of_handoff = F.max(F.when(F.col("kind") == "handoff", F.col("span_id"))).over(same)
+    of_try = F.last(F.when(F.col("kind") == "queue", F.col("run")), ignorenulls=True).over(before)
     parent = (
-        F.when(F.col("kind") == "queue", F.coalesce(F.concat(F.lit("run:"), "of_try"), "of_hold", "of_handoff"))
-        .when(F.col("kind") == "hold", F.coalesce("parent_id", "of_handoff"))
-        .when(F.col("kind") == "delivery", F.col("of_response"))
+        F.when(F.col("kind") == "queue", F.coalesce(F.concat(F.lit("run:"), of_try), of_hold, of_handoff))
+        .when(F.col("kind") == "hold", F.coalesce("parent_id", of_handoff))
+        .when(F.col("kind") == "delivery", of_response)
         .otherwise(F.col("parent_id"))
     )
-    return found.withColumn("parent_id", parent).drop("of_response", "of_hold", "of_handoff", "of_try")
+    return rows.withColumn("parent_id", parent)
 
 
 def _fault() -> Column:

@@ -18,29 +18,40 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from manydesks.pipeline.silver import SPANS
-from manydesks.pipeline.transforms.fold import partial
+from manydesks.pipeline.transforms.fold import part
 from manydesks.pipeline.transforms.ledger import events_of, when
 
 ENDS = "message_completed message_dead message_cancelled"
 HANDED, HELD, FREED, TAKEN = "chain_handoff", "message_held", "message_released", "message_received"
 START, DONE, CALLED, CALL_DONE = "chain_step_start", "chain_step_done", "tool_called", "tool_done"
-READY = "response_ready"
+READY, RETRIED = "response_ready", "response_retried"
 TRIES = "response_delivered response_retried response_unsure response_dead"
 
 
 def of_events(events: DataFrame) -> DataFrame:
-    """Each event begins or ends a span; two kinds also have to do with a second one."""
-    fields = "from to reason attempt queue_ms outcome tool call ok response channel"
-    found = events_of(
-        events, f"{HANDED} {HELD} {FREED} {TAKEN} {START} {DONE} {CALLED} {CALL_DONE} {READY} {TRIES}", fields
+    """Each event begins or ends a span; one kind also begins a second one. They are read once: for a few events Spark
+    thinks longer of a plan than it works."""
+    fields = "from to reason attempt queue_ms outcome tool call ok response channel next_at"
+    kinds = f"{HANDED} {HELD} {FREED} {TAKEN} {START} {DONE} {CALLED} {CALL_DONE} {READY} {TRIES} {ENDS}"
+    found = events_of(events, kinds, fields)
+    ends = F.col("kind").isin(ENDS.split())
+    told = F.array_compact(
+        F.array(
+            F.when(~ends, _of_event()),
+            F.when(ends & F.col("message").isNotNull(), _end_of_handoff()),
+            when(RETRIED, _later_delivery()),
+        )
     )
+    return found.select(F.inline(told))
+
+
+def _of_event() -> Column:
     hold, delivery, tool = f"{HELD} {FREED}", f"{READY} {TRIES}", f"{CALLED} {CALL_DONE}"
     run, wait = f"{START} {DONE}", F.concat_ws(":", F.lit("queue"), "message", "run")
     of_run = F.concat(F.lit("run:"), F.col("run"))
     attempt = F.when(F.col("kind") == READY, F.lit(1)).otherwise(F.coalesce("d_attempt", F.lit(1)))
-    spans = partial(
+    return part(
         SPANS,
-        found,
         trace=F.col("trace"),
         span_id=_of_kind(
             (HANDED, F.concat(F.lit("handoff:"), F.col("message"))),
@@ -84,15 +95,12 @@ def of_events(events: DataFrame) -> DataFrame:
         ),
         start_seq=when(f"{HANDED} {hold} {TAKEN} {START} {CALLED} {READY}", "seq"),
     )
-    return spans.unionByName(_ends_of_handoffs(events)).unionByName(_later_deliveries(events))
 
 
-def _ends_of_handoffs(events: DataFrame) -> DataFrame:
+def _end_of_handoff() -> Column:
     """Of every message: `paths.judged` drops those that nobody handed over."""
-    found = events_of(events, ENDS).where(F.col("message").isNotNull())
-    return partial(
+    return part(
         SPANS,
-        found,
         trace=F.col("trace"),
         span_id=F.concat(F.lit("handoff:"), F.col("message")),
         message=F.col("message"),
@@ -101,13 +109,11 @@ def _ends_of_handoffs(events: DataFrame) -> DataFrame:
     )
 
 
-def _later_deliveries(events: DataFrame) -> DataFrame:
+def _later_delivery() -> Column:
     """A failed attempt says when the next one begins."""
-    found = events_of(events, "response_retried", "response attempt next_at")
     attempt = F.coalesce("d_attempt", F.lit(1)) + 1
-    return partial(
+    return part(
         SPANS,
-        found,
         trace=F.col("trace"),
         span_id=_delivery_id(attempt),
         kind=F.lit("delivery"),
