@@ -346,6 +346,33 @@ def test_a_hot_journal_is_repaired_by_its_desk_and_then_read(tmp_path: Path) -> 
     assert take(tmp_path)["session_acks"] == 1
 
 
+def test_a_writer_that_waits_for_no_disk_is_not_taken_for_a_dead_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(tmp_path)
+    session.answer("api_1")
+    session.settle()
+    writer = sqlite3.connect(session.file, isolation_level=None, check_same_thread=False)
+    writer.execute("pragma journal_mode = truncate")
+    writer.execute("pragma synchronous = off")
+    writer.execute("begin immediate")
+    writer.execute("update meta set last_seq = last_seq + 4")
+    journal = session.file.with_name("outbound.db-journal")
+    assert journal.read_bytes().startswith(JOURNAL_MAGIC), "it looks as if the writer had died"
+    looks = []
+
+    def wait(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 3:
+            writer.execute("commit")
+
+    monkeypatch.setattr("manydesks.pipeline.sources.mailbox.time.sleep", wait)
+    assert take(tmp_path)["session_acks"] == 1
+    assert len(looks) == 3
+    assert rows_of(tmp_path, QUARANTINE) == []
+    writer.close()
+
+
 def test_a_file_that_somebody_holds_is_left_to_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mailbox, "LOCK_SECONDS", 0.01)
     session = Session(tmp_path)

@@ -33,6 +33,9 @@ PAGE_BYTES = 4 << 20
 PAGE_SECONDS = 0.05
 #: how long a file that is being written is waited for
 LOCK_SECONDS = 0.5
+#: A journal is hot if its writer has died. That of a writer at work who does not wait for the disk looks the same for
+#: a moment: so it is looked at again, so often, after so long.
+HOT_LOOKS, HOT_SECONDS = 10, 0.03
 #: as the host has it; a larger file is none of a mailbox
 CAP_BYTES = 256 << 20
 
@@ -182,7 +185,7 @@ def pages(folder: Path, part: Part, private: Path, token: str, take: Take) -> Ge
     that nobody else uses in it.
     """
     reading = _Given(part) if part.side == "in" else _Written(part)
-    at = part.after
+    at, hot = part.after, 0
     while True:
         page: list[tuple[Kind, Sequence[Any]]] = []
         try:
@@ -196,9 +199,14 @@ def pages(folder: Path, part: Part, private: Path, token: str, take: Take) -> Ge
         except MailboxTimeout:
             return reading.end("later", at)
         except MailboxRefused as refused:
+            if refused.details.get("hot") and hot < HOT_LOOKS:
+                hot += 1
+                time.sleep(HOT_SECONDS)
+                continue
             # what came before it in the page is as good as any
             _hand_out(page, reading, take)
             return reading.end("refused", page[-1][1][0] if page else at, str(refused.details["reason"]))
+        hot = 0
         _hand_out(page, reading, take)
         if not more:
             return reading.end("read", None)
