@@ -17,12 +17,12 @@ from manydesks.api.hub import Hub
 from manydesks.api.office import Office
 from manydesks.api.readers import Readers
 from manydesks.api.refusal import not_valid, refusal, refused
-from manydesks.api.routes import agents, events, messages, office, queue, responses, sessions, teams
+from manydesks.api.routes import agents, events, logs, messages, office, queue, responses, sessions, teams
 from manydesks.api.shapes.base import errors
 from manydesks.domain.errors import ManyDesksError
 from manydesks.office.surface import Premises
 
-GROUPS = (messages, queue, responses, agents, teams, events, sessions, office)
+GROUPS = (messages, queue, responses, agents, teams, events, sessions, logs, office)
 #: how any request may be refused, whatever it asks for
 ANY = errors(400, 401, 403, 429, 500, 503)
 WORDS = {

@@ -48,8 +48,8 @@ def document(app: FastAPI) -> dict[str, Any]:
             for parameter in operation.get("parameters", ()):
                 parameter["schema"] = _sent(parameter["schema"])
             if "requestBody" in operation:
-                # what changes something is JSON, if only `{}`; a client that sends nothing at all is not turned away
-                operation["requestBody"] = {"required": True, "content": _whole(operation["requestBody"]["content"])}
+                body = operation["requestBody"]
+                operation["requestBody"] = {**body, "content": _whole(body["content"])}
     schemas = made["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)

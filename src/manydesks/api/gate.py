@@ -180,7 +180,9 @@ def _stranger(scope: Scope, headers: Headers, permitted: bool) -> str | None:
 def _bad_body(method: str, headers: Headers, settings: ApiSettings) -> Any:
     length = headers.get("content-length")
     has_body = (length is not None and length != "0") or "transfer-encoding" in headers
-    if method != "DELETE" or has_body:
+    # what says nothing at all is no form, and a page cannot show a token without being asked whether it may
+    silent = not has_body and "content-type" not in headers and settings.auth == "token" and "authorization" in headers
+    if has_body or (method != "DELETE" and not silent):
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             return refusal(415, "What changes something is sent as JSON: `Content-Type: application/json`.")

@@ -175,7 +175,7 @@ def test_a_manual_is_replaced_and_no_link_is_followed(api: httpx.Client, served:
     memory = served.home.workspace("hal") / "memory"
     (memory / "secret.md").symlink_to(outside)
     (memory / "own.md").write_text("mine")
-    names = [file["name"] for file in api.get("/api/agents/hal/memory").json()]
+    names = [file["name"] for file in api.get("/api/agents/hal/memory").json()["files"]]
     assert "own.md" in names
     assert "secret.md" not in names
     assert outside.read_text() == "private"

@@ -101,6 +101,18 @@ def test_what_is_not_json_by_its_own_word_is_415(api: httpx.Client, kind: str | 
     assert "application/json" in answer.json()["error"]
 
 
+def test_what_says_nothing_at_all_passes_with_the_token_in_its_header(served: ServedOffice, api: httpx.Client) -> None:
+    assert api.post("/api/resume").status_code == 200
+    # a content type that is not JSON says something, and so does a body
+    assert api.post("/api/resume", headers={"Content-Type": "text/plain"}).status_code == 415
+    assert api.post("/api/resume", content=b"{}").status_code == 415
+    assert api.post("/api/resume", content=iter([b""])).status_code == 415
+    assert api.post("/api/resume", headers={"Origin": "https://evil.example"}).status_code == 403
+    # what needs a body says so
+    refused = api.post("/api/message")
+    assert (refused.status_code, "body" in refused.json()["error"]) == (400, True)
+
+
 def test_json_with_a_charset_is_json(api: httpx.Client) -> None:
     headers = {"Content-Type": "application/json; charset=utf-8"}
     assert api.post("/api/message", content=b'{"message": "!say hi"}', headers=headers).status_code == 200
@@ -113,6 +125,8 @@ FUZZED = {
     "a zero byte": b'{"message": "a\x00b"}',
     "an escaped zero byte": b'{"message": "a\\u0000b"}',
     "half a character": b'{"message": "\\ud800"}',
+    "half a character of a path": b'{"message": "a", "files": ["/\\ud800"]}',
+    "a path without an end": b'{"message": "a", "files": ["' + b"/x" * 3000 + b'"]}',
     "a huge number": b'{"message": "a", "priority": ' + b"9" * 100_000 + b"}",
     "a huge exponent": b'{"message": "a", "priority": 1e999999}',
     "NaN": b'{"message": "a", "priority": NaN}',

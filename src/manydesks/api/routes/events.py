@@ -37,7 +37,13 @@ MOST_TOOLS = 10_000
 def routes(office: Office) -> APIRouter:
     router = APIRouter(tags=["events"])
 
-    @router.get("/api/events", response_model=Events, responses=errors(410), summary="What happened, from the ledger")
+    @router.get(
+        "/api/events",
+        response_model=Events,
+        response_model_exclude_unset=True,
+        responses=errors(410),
+        summary="What happened, from the ledger",
+    )
     async def listed(
         after: After = 0, limit: Limit = 100, types: Types = None, trace: OfTrace = None
     ) -> dict[str, Any]:

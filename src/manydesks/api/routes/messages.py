@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from manydesks.api.answer import answered
+from manydesks.api.files import kept
 from manydesks.api.office import Office
-from manydesks.api.shapes.base import NOTHING, FileGiven, Id, Nothing, Ok, errors
+from manydesks.api.shapes.base import NOTHING, Id, Nothing, Ok, errors
 from manydesks.api.shapes.messages import Accepted, ForgetGiven, Forgotten, Message, MessageGiven
 from manydesks.domain.errors import BadInput, UnknownAgent, UnknownMessage
 from manydesks.domain.ids import new_id
-from manydesks.office.files import keep_bytes
 from manydesks.store.reader import Reader
 
 #: a long poll that takes longer is asked again
@@ -34,7 +31,7 @@ def routes(office: Office) -> APIRouter:
     router = APIRouter(tags=["messages"])
 
     @router.post("/api/message", response_model=Accepted, responses=errors(409, 413, 415), summary="Send a message")
-    async def send(given: MessageGiven) -> Response:
+    async def send(given: MessageGiven, request: Request) -> Response:
         """Stored, durably, when this answers. What becomes of it: `GET /api/message/{id}`, or the events."""
         check_size(office, given.message)
         message_id = given.message_id or new_id("api")
@@ -50,7 +47,7 @@ def routes(office: Office) -> APIRouter:
                 message_id=message_id,
                 priority=given.priority,
                 not_before=given.not_before,
-                files=await kept(office, given.files),
+                files=await kept(office, given.files, request),
             )
         except UnknownAgent as error:
             raise BadInput(str(error)) from None  # a field of the body, not what the address names
@@ -108,7 +105,7 @@ def routes(office: Office) -> APIRouter:
 
 def shown(reader: Reader, id: str) -> dict[str, Any]:
     """A message as clients have it. Raises `UnknownMessage`."""
-    found = reader.message(id)
+    found = reader.letter(id)
     if found is None:
         raise UnknownMessage(message=id)
     together = found["answeredWith"]
@@ -127,16 +124,3 @@ def check_size(office: Office, text: str) -> None:
     most = office.settings.limits.message_bytes
     if len(text) > most or len(text.encode("utf-8", "replace")) > most:
         raise HTTPException(413, f"The message is too long; at most {most} bytes are allowed (limits.message_bytes).")
-
-
-async def kept(office: Office, given: Sequence[FileGiven]) -> list[dict[str, Any]]:
-    """The files, in the office's keeping. Raises `BadInput`."""
-    if not given:
-        return []
-    contents: list[tuple[str, bytes]] = []
-    for file in given:
-        try:
-            contents.append((file.name, base64.b64decode(file.content, validate=True)))
-        except (binascii.Error, ValueError):
-            raise BadInput(f"The content of the file '{file.name[:60]}' is not valid base64.") from None
-    return await office.work(lambda: [keep_bytes(data, name, office.home.files).as_json() for name, data in contents])

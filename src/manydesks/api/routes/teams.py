@@ -16,6 +16,8 @@ from manydesks.store.directory import unknown_team
 from manydesks.store.reader import Reader
 from manydesks.store.versions import TEAM, version_of
 
+#: who said it, where no agent did, for clients that know agents alone; no agent can be called so
+PERSON = "user"
 Since = Annotated[int, Query(ge=0, le=MOST, description="Only posts with a higher number.")]
 
 
@@ -25,6 +27,16 @@ def routes(office: Office) -> APIRouter:
     @router.get("/api/teams", response_model=dict[str, Team], summary="Teams, by id")
     async def everyone() -> dict[str, Any]:
         return {row["id"]: _shown(row) for row in await office.read(lambda reader: reader.teams())}
+
+    @router.get("/api/teams/{id}", response_model=Team, responses=errors(404), summary="One team")
+    async def one(id: TeamId) -> dict[str, Any]:
+        def look(reader: Reader) -> dict[str, Any]:
+            known = {row["id"]: row for row in reader.teams()}
+            if id not in known:
+                raise unknown_team(id, known)
+            return known[id]
+
+        return _shown(await office.read(look))
 
     @router.put(
         "/api/teams/{id}", response_model=TeamChanged, responses=errors(409, 413, 415), summary="Make or change a team"
@@ -65,7 +77,17 @@ def routes(office: Office) -> APIRouter:
             return posts
 
         posts = await office.read(look)
-        return [{**post, "teamId": team, "message": post["text"]} for post in posts]
+        return [
+            {
+                **post,
+                "teamId": team,
+                "message": post["text"],
+                "team_id": team,
+                "from_agent": post["fromAgent"] or PERSON,
+                "created_at": post["createdAt"],
+            }
+            for post in posts
+        ]
 
     @router.post(
         "/api/chatroom/{team}",

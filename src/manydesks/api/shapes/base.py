@@ -106,6 +106,16 @@ class FileGiven(Given):
     content: Annotated[str, Field(description="What is in it, as base64.", json_schema_extra={"format": "base64"})]
 
 
+FilePath = Annotated[
+    str,
+    Field(
+        max_length=4096,
+        pattern=r"^/[^\x00]*$",
+        description="Where a file is on the office's machine; only from a client there that shows the token.",
+    ),
+]
+
+
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """How a route may refuse, for the document."""
     return {status: {"model": Error, "description": WORDS[status]} for status in statuses}

@@ -61,3 +61,8 @@ class SettingsShown(Shown):
     version: str
     secrets: dict[str, Secret] = Field(description="Their names; values never leave.")
     next_start: list[str] = Field(description="Settings that were changed and take effect at the next start.")
+
+
+class SettingsChanged(SettingsShown):
+    ok: bool = True
+    settings: SettingsShown = Field(description="The same once more.")
