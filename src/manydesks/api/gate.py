@@ -51,6 +51,9 @@ _SAFE_NAMES = frozenset(name for name, _ in SAFE)
 ALLOWED_HEADERS = b"authorization, content-type, last-event-id"
 ALLOWED_METHODS = b"GET, POST, PUT, DELETE"
 REMEMBERED = b"600"
+#: a body is here by then, or is not taken
+BODY_SECONDS = 60.0
+_TOO_SLOW = f"The body has not come to its end within {BODY_SECONDS:g} seconds."
 _TOO_LARGE = "The body is too large; at most {} bytes are taken."
 
 
@@ -82,7 +85,8 @@ class Gate:
             else:
                 await answer(scope, receive, sending)
         except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"], extra={"action": "api_failed"})
+            # as it came: its escapes may stand for line breaks, which a log does not need
+            log.exception("%s %r failed", scope["method"], scope["path"], extra={"action": "api_failed"})
             if not sending.begun:
                 await refusal(500, INTERNAL)(scope, receive, sending)
 
@@ -211,18 +215,25 @@ async def _preflight(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class _Limited:
-    """The body, as far as it is allowed; it may say nothing of its length, or lie."""
+    """The body, as far as it is allowed, and as long; it may say nothing of its length, or lie."""
 
     def __init__(self, receive: Receive, most: int) -> None:
         self._receive = receive
         self._most = self._left = most
+        self._until: float | None = asyncio.get_running_loop().time() + BODY_SECONDS
 
     async def __call__(self) -> Message:
-        message = await self._receive()
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            raise HTTPException(408, _TOO_SLOW, {"Connection": "close"}) from None
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
                 raise HTTPException(413, _TOO_LARGE.format(self._most), {"Connection": "close"})
+            if not message.get("more_body", False):
+                self._until = None  # there is no more to come but the end of the connection
         return message
 
 

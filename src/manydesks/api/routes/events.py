@@ -11,7 +11,7 @@ from starlette.responses import Response
 from manydesks.api.hub import Wanted
 from manydesks.api.office import Office
 from manydesks.api.rendering import PROGRESS, shown
-from manydesks.api.shapes.base import MOST, After, Id, Limit, OfAgent, errors
+from manydesks.api.shapes.base import DIGITS, MOST, After, Id, Limit, OfAgent, errors
 from manydesks.api.shapes.views import Events, Trace
 from manydesks.api.spans import spans
 from manydesks.api.stream import Stream, begin
@@ -26,7 +26,7 @@ Types = Annotated[
 OfTrace = Annotated[
     str | None, Query(max_length=128, pattern=rf"^(?:{PUBLIC.pattern})$", description="Only this trace.")
 ]
-Resume = Annotated[int | None, Query(ge=0, le=MOST, description="Begin behind this event.")]
+Resume = Annotated[int | None, Query(ge=0, le=MOST, description="Begin behind this event."), DIGITS]
 LastEventId = Annotated[
     str | None, Header(alias="Last-Event-ID", pattern=r"^[0-9]{1,18}$", description="The same; it goes before `after`.")
 ]
@@ -79,10 +79,12 @@ def routes(office: Office) -> APIRouter:
     ) -> Stream:
         """From now on, or from behind an event; resumed without a gap or a repetition, also after the office was
         closed and opened again. A comment every 15 seconds keeps the connection alive."""
+        wanted = Wanted(kinds=_kinds(types, PROGRESS), agent=agent, trace=trace)
+        follower = await begin(office.hub, last=last_event_id, after=after, wanted=wanted)
+        # looked at last: nobody else comes between this and its first turn
         if len(office.hub.followers) >= office.settings.api.readers:
             raise HTTPException(503, f"{office.settings.api.readers} clients follow the events already (api.readers).")
-        wanted = Wanted(kinds=_kinds(types, PROGRESS), agent=agent, trace=trace)
-        return Stream(office.hub, await begin(office.hub, last=last_event_id, after=after, wanted=wanted))
+        return Stream(office.hub, follower)
 
     @router.get(
         "/api/traces/{id}", response_model=Trace, responses=errors(404), summary="All that followed from a message"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -12,7 +14,7 @@ from starlette.responses import Response
 from manydesks.api.answer import answered
 from manydesks.api.files import kept
 from manydesks.api.office import Office
-from manydesks.api.shapes.base import NOTHING, Id, Nothing, Ok, errors
+from manydesks.api.shapes.base import DIGITS, NOTHING, Id, Nothing, Ok, errors
 from manydesks.api.shapes.messages import Accepted, ForgetGiven, Forgotten, Message, MessageGiven
 from manydesks.domain.errors import BadInput, UnknownAgent, UnknownMessage
 from manydesks.domain.ids import new_id
@@ -61,25 +63,25 @@ def routes(office: Office) -> APIRouter:
     )
     async def look(
         id: Id,
+        request: Request,
         wait: Annotated[
-            float, Query(ge=0, le=MOST_WAIT_SECONDS, description="So many seconds until it has ended, at most.")
+            float, Query(ge=0, le=MOST_WAIT_SECONDS, description="So many seconds until it has ended, at most."), DIGITS
         ] = 0,
     ) -> dict[str, Any]:
         if not wait:
             return await office.read(lambda reader: shown(reader, id))
-        async with office.hub.about(id) as told:
+        async with office.hub.about(id) as told, hanging_up(request, told) as gone:
             deadline = asyncio.get_running_loop().time() + wait
             while True:
                 told.clear()
                 found = await office.read(lambda reader: shown(reader, id))
-                left = deadline - asyncio.get_running_loop().time()
-                if found["status"] in ENDED or left <= 0 or office.hub.closed:
+                remaining = deadline - asyncio.get_running_loop().time()
+                # nobody hears the answer to one that has left; it is not waited for either
+                if found["status"] in ENDED or remaining <= 0 or office.hub.closed or gone.is_set():
                     return found
-                try:
-                    async with asyncio.timeout(left):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(remaining):
                         await told.wait()
-                except TimeoutError:
-                    pass
 
     @router.post(
         "/api/message/{id}/cancel", response_model=Ok, responses=errors(404, 409, 413, 415), summary="Cancel a message"
@@ -101,6 +103,24 @@ def routes(office: Office) -> APIRouter:
         return {"ok": True, **await office.act("forget", id=id, trace=given.trace, reset=given.reset)}
 
     return router
+
+
+@contextlib.asynccontextmanager
+async def hanging_up(request: Request, told: asyncio.Event) -> AsyncIterator[asyncio.Event]:
+    """An event that is set when the client hangs up; `told` is set with it, for whoever waits for that."""
+    gone = asyncio.Event()
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+        told.set()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield gone
+    finally:
+        watching.cancel()
 
 
 def shown(reader: Reader, id: str) -> dict[str, Any]:

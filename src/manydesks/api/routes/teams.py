@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from manydesks.api.office import Office
 from manydesks.api.routes.messages import check_size
-from manydesks.api.shapes.base import MOST, Limit, TeamId, errors
+from manydesks.api.shapes.base import DIGITS, MOST, Limit, TeamId, errors
 from manydesks.api.shapes.people import Changed, Post, Posted, PostGiven, Team, TeamChanged, TeamGiven
 from manydesks.domain.errors import BadInput, UnknownAgent
 from manydesks.domain.ids import new_id
@@ -18,7 +18,7 @@ from manydesks.store.versions import TEAM, version_of
 
 #: who said it, where no agent did, for clients that know agents alone; no agent can be called so
 PERSON = "user"
-Since = Annotated[int, Query(ge=0, le=MOST, description="Only posts with a higher number.")]
+Since = Annotated[int, Query(ge=0, le=MOST, description="Only posts with a higher number."), DIGITS]
 
 
 def routes(office: Office) -> APIRouter:

@@ -60,9 +60,18 @@ def _iso_day(value: object) -> object:
     return value
 
 
+def _digits(value: object) -> object:
+    """Of a parameter: "1_000", " 1" and "+1" are no numbers, though Python takes them for some."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value) is None:
+        raise ValueError("a number is written in digits")
+    return value
+
+
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 #: behind the bounds of a number, which the document would not know otherwise
 WHOLE = BeforeValidator(_whole)
+DIGITS = BeforeValidator(_digits)
 Day = Annotated[date, BeforeValidator(_iso_day)]
 
 #: something that can be read, of any length; a zero byte is in no text that people write
@@ -86,9 +95,9 @@ AgentId = Annotated[str, Path(max_length=32, pattern=AGENT, description="An agen
 TeamId = Annotated[str, Path(max_length=32, pattern=AGENT, description="A team's id.")]
 Id = Annotated[str, Path(max_length=128, pattern=rf"^(?:{PUBLIC.pattern})$")]
 Number = Annotated[int, Path(ge=0, le=MOST)]
-Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
-After = Annotated[int, Query(ge=0, le=MOST, description="Only what has a higher number.")]
-Before = Annotated[int, Query(ge=1, le=MOST, description="Only what has a lower number.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most."), DIGITS]
+After = Annotated[int, Query(ge=0, le=MOST, description="Only what has a higher number."), DIGITS]
+Before = Annotated[int, Query(ge=1, le=MOST, description="Only what has a lower number."), DIGITS]
 OfAgent = Annotated[str | None, Query(max_length=32, pattern=AGENT, description="Only what is about this agent.")]
 
 
@@ -126,6 +135,7 @@ WORDS = {
     401: "The token is missing or wrong.",
     403: "The request came by a name, or from a page, that is not permitted.",
     404: "There is no such thing.",
+    408: "The body has not come to its end in time.",
     409: "It is not in a state that allows this, or was changed meanwhile.",
     410: "The events that were asked for are no longer kept.",
     413: "The body or the message is too large.",
