@@ -55,7 +55,20 @@ def document(app: FastAPI) -> dict[str, Any]:
     schemas = made["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
+    _close(schemas)
     return made
+
+
+def _close(part: Any) -> None:
+    """A table whose names have a pattern has no others; left unsaid, it would have any."""
+    if isinstance(part, dict):
+        if "patternProperties" in part:
+            part.setdefault("additionalProperties", False)
+        for inner in part.values():
+            _close(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            _close(inner)
 
 
 def _sent(schema: dict[str, Any]) -> dict[str, Any]:

@@ -243,6 +243,7 @@ CASES = {
             ("/api/agents/amy", {"json": {**AGENT, "id": "ben"}}, "'id'"),
             ("/api/agents/amy", {"json": {**AGENT, "reaches": ["nobody"]}}, "nobody"),
             ("/api/agents/amy", {"json": {**AGENT, "budget": {"usd": -1}}}, "usd"),
+            ("/api/agents/amy", {"json": {**AGENT, "budget": {"usd": 1e-7}}}, "usd"),
             ("/api/agents/..%2f..%2fetc", {"json": AGENT}, ""),
             ("/api/agents/system", {"json": AGENT}, "system"),
         ),

@@ -20,8 +20,15 @@ from manydesks.domain.event import KINDS
 from manydesks.domain.ids import PUBLIC
 from manydesks.store.reader import Reader
 
+#: the document says which kinds there are; whoever names another is told so, in better words
+_KIND = f"(?:{'|'.join((*KINDS, PROGRESS))})"
 Types = Annotated[
-    str | None, Query(max_length=4000, pattern=r"^[a-z_]+(,[a-z_]+)*$", description="Only these kinds, with commas.")
+    str | None,
+    Query(
+        max_length=4000,
+        description="Only these kinds, with commas.",
+        json_schema_extra={"pattern": f"^{_KIND}(?:,{_KIND})*$"},
+    ),
 ]
 OfTrace = Annotated[
     str | None, Query(max_length=128, pattern=rf"^(?:{PUBLIC.pattern})$", description="Only this trace.")
@@ -47,7 +54,7 @@ def routes(office: Office) -> APIRouter:
     async def listed(
         after: After = 0, limit: Limit = 100, types: Types = None, trace: OfTrace = None
     ) -> dict[str, Any]:
-        kinds = _kinds(types)
+        kinds = _kinds(types, PROGRESS)
 
         def look(reader: Reader) -> dict[str, Any]:
             head = reader.head()

@@ -54,6 +54,10 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _whole_each(value: object) -> object:
+    return {name: _whole(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
 def _iso_day(value: object) -> object:
     if isinstance(value, str) and _DAY.fullmatch(value) is None:
         raise ValueError("a day is written as in 2026-01-31")
@@ -71,12 +75,16 @@ _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 #: behind the bounds of a number, which the document would not know otherwise
 WHOLE = BeforeValidator(_whole)
+#: the same, of a table of numbers
+WHOLE_EACH = BeforeValidator(_whole_each)
 DIGITS = BeforeValidator(_digits)
 Day = Annotated[date, BeforeValidator(_iso_day)]
 
 #: something that can be read, of any length; a zero byte is in no text that people write
 TEXT = r"^[^\x00]*[^\s\x00-\x1f\x7f-\x9f][^\x00]*$"
 PRINTED = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$"
+#: as `base64.b64decode` takes it when it is strict, which is where it is refused, in better words
+BASE64 = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 AGENT = rf"^(?:{NAME.pattern})$"
 
 Text = Annotated[str, Field(min_length=1, pattern=TEXT, description="Not empty.")]
@@ -112,7 +120,7 @@ class FileGiven(Given):
     """A file that goes with a message."""
 
     name: Annotated[str, Field(min_length=1, max_length=200, description="A plain file name.")]
-    content: Annotated[str, Field(description="What is in it, as base64.", json_schema_extra={"format": "base64"})]
+    content: Annotated[str, Field(description="What is in it, as base64.", json_schema_extra={"pattern": BASE64})]
 
 
 FilePath = Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -43,7 +44,8 @@ class BudgetGiven(Given):
     def spelled(self) -> str:
         """As the act takes it."""
         parts = [
-            f"{value:f} usd/day" if name == "usd" else f"{value} {name}/day"
+            # as it was given: cut to millionths, a cap that is too small to be one would become none at all
+            f"{Decimal(repr(value)):f} usd/day" if name == "usd" else f"{value} {name}/day"
             for name, value in self
             if value is not None
         ]
