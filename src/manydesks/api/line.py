@@ -48,6 +48,8 @@ class Line(H11Protocol):
         super().connection_made(transport)
         asked = self.app
         self._patience: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        self._followed = False
         #: since when it is waited for a head; None: a request is being answered
         self.waiting: float | None = None
         self._wait()
@@ -57,18 +59,33 @@ class Line(H11Protocol):
         async def app(scope: Any, receive: Any, send: Any) -> None:
             self._begun()
             scope["manydesks.abort"] = transport.abort
+            scope["manydesks.followed"] = self._follow
             await asked(scope, receive, send)
 
         self.app = app
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._begun()
+        self._read_on()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
         # before what was sent ahead is looked at, which may be the next request
         self._wait()
         super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """It does not read its answer. One that follows what happens has its own bound, for that is no answer."""
+        super().pause_writing()
+        if not self._followed and self._unread is None:
+            self._unread = self.loop.call_later(self.idle_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._read_on()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing is upgraded here, and a stranger who asks for it is not worth a line in the log."""
 
     def send_400_response(self, msg: str) -> None:
         """In the shape of all errors; and not at all to one that was answered already."""
@@ -88,8 +105,17 @@ class Line(H11Protocol):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
+    def _follow(self) -> None:
+        self._followed = True
+
+    def _read_on(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
     def _wait(self) -> None:
         self._begun()
+        self._followed = False
         self.waiting = self.loop.time()
         # bytes that come do not begin it anew, as they do with the time between two requests
         self._patience = self.loop.call_later(self.idle_seconds, self._give_up)

@@ -13,13 +13,22 @@ import pytest
 from manydesks.api.server import Server, listen, port_of
 
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+LARGE = 64 << 20
 POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 async def answering(scope: Any, receive: Any, send: Any) -> None:
-    """`/` at once, whatever its body; `/wait` never."""
+    """`/` at once, whatever its body; `/wait` never; `/large` and `/stream` more than a kernel keeps."""
     if scope["path"] == "/wait":
         await asyncio.Event().wait()
+    if scope["path"] in ("/large", "/stream"):
+        if scope["path"] == "/stream":
+            scope["manydesks.followed"]()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(LARGE // 65_536):
+            await send({"type": "http.response.body", "body": b"x" * 65_536, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+        return
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"ok"})
 
@@ -95,6 +104,28 @@ async def test_who_is_being_answered_is_waited_for() -> None:
             async with asyncio.timeout(1):
                 await reader.read(1)
         writer.close()
+
+
+async def test_an_answer_that_nobody_reads_is_not_kept() -> None:
+    async with serving(idle_seconds=0.3) as port:
+        reader, writer = await connected(port)
+        writer.write(HEAD.replace(b"/ ", b"/large ", 1) + b"\r\n")
+        await asyncio.sleep(1.0)
+        assert len(await closed(reader)) < LARGE
+        writer.close()
+
+
+async def test_one_that_is_read_slowly_is_sent_to_its_end_and_who_follows_may_rest() -> None:
+    async with serving(idle_seconds=0.3) as port:
+        for path, rests in ((b"/large ", 0.01), (b"/stream ", 1.0)):
+            reader, writer = await connected(port)
+            writer.write(HEAD.replace(b"/ ", path, 1) + b"Connection: close\r\n\r\n")
+            read = 0
+            await asyncio.sleep(rests)
+            while part := await reader.read(1 << 20):
+                read += len(part)
+            assert read > LARGE
+            writer.close()
 
 
 async def test_with_too_many_the_one_that_is_silent_for_longest_goes() -> None:
