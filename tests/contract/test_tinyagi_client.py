@@ -175,6 +175,13 @@ def test_no_path_leads_to_what_the_office_keeps_for_itself(office: ServedOffice,
             assert "own folder" in refused.json()["error"]
 
 
+@pytest.mark.parametrize("path", ["/proc/self/environ", "/proc/1/../self/environ", "/dev/null", "/sys/kernel/notes"])
+def test_what_only_looks_like_a_file_is_not_sent(office: ServedOffice, path: str) -> None:
+    with office.caller() as http:
+        refused = http.post("/api/message", json={"message": "look", "files": [path]})
+    assert (refused.status_code, "cannot be sent" in refused.json()["error"]) == (400, True)
+
+
 def test_paths_are_for_those_who_show_the_token(home: Path, tmp_path: Path) -> None:
     words = tmp_path / "words.txt"
     words.write_text("private")

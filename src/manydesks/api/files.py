@@ -17,6 +17,9 @@ from manydesks.domain.errors import BadInput
 from manydesks.office.files import keep_bytes, keep_file
 from manydesks.settings.home import Home
 
+#: what the system shows of processes there, the office's own among them, looks like files: its environment has secrets
+NO_FILES = frozenset({"proc", "sys", "dev"})
+
 
 async def kept(office: Office, given: Sequence[FileGiven | str], request: Request) -> list[dict[str, Any]]:
     """The files, in the office's keeping. Raises `BadInput`."""
@@ -56,6 +59,8 @@ def _reached(home: Home, given: str) -> str:
         raise BadInput(f"The file {given[:200]!r} cannot be read.") from None
     if path.is_relative_to(own) and not path.is_relative_to(own / home.files.name):
         raise BadInput("Of the office's own folder only what is in `files` can be sent by its path.")
+    if path.parts[1:2] and path.parts[1] in NO_FILES:
+        raise BadInput(f"What is in /{path.parts[1]} is no file of anybody, and cannot be sent.")
     return str(path)
 
 

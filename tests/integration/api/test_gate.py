@@ -262,9 +262,12 @@ def _own_address() -> str | None:
     _own_address() is None, reason="no address but the loopback; tests/unit/api/test_gate.py needs none"
 )
 def test_requests_by_the_machine_s_other_address_are_counted(make_served: Callable[..., ServedOffice]) -> None:
-    office = make_served(api__host="0.0.0.0", api__per_minute=5)
+    office = make_served(api__host="0.0.0.0", api__per_minute=6)
     base = f"http://{_own_address()}:{httpx.URL(office.url()).port}"
     with httpx.Client(base_url=base, headers=_token(office), trust_env=False) as there:
+        # a path means a file of the machine that it is said on
+        refused = there.post("/api/message", json={"message": "look", "files": [__file__]})
+        assert (refused.status_code, "on the office's machine" in refused.json()["error"]) == (400, True)
         answers = [there.get("/api/queue/status") for _ in range(7)]
         assert [answer.status_code for answer in answers] == [200] * 5 + [429] * 2
         assert 1 <= int(answers[-1].headers["retry-after"]) <= 12

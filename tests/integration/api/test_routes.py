@@ -119,7 +119,7 @@ CASES = {
             ("/api/message", {"json": []}, "body"),
             ("/api/message", {"json": {"message": "a", "files": ["words.txt"]}}, "files"),
             ("/api/message", {"json": {"message": "a", "files": ["/no/such/file"]}}, "/no/such/file"),
-            ("/api/message", {"json": {"message": "a", "files": ["/dev/null"]}}, "regular file"),
+            ("/api/message", {"json": {"message": "a", "files": ["/"]}}, "regular file"),
         ),
     ),
     "GET /api/message/{id}": Case(
