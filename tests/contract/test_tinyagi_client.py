@@ -266,7 +266,8 @@ def test_teams_and_their_rooms(web: WebOffice) -> None:
     (row,) = web.fetch("/api/chatroom/web?limit=100&since=0")
     assert (row["id"], row["team_id"], row["from_agent"], row["message"]) == (posted["id"], "web", "user", "!say heard")
     assert isinstance(row["created_at"], int)
-    assert web.fetch(f"/api/chatroom/web?limit=100&since={row['id']}") == []
+    for name in ("since", "since_id"):
+        assert web.fetch(f"/api/chatroom/web?limit=100&{name}={row['id']}") == []
     assert web.fetch("/api/teams/web", "DELETE")["ok"] is True
 
 

@@ -61,10 +61,19 @@ class Gate:
     """Around the application."""
 
     def __init__(
-        self, app: App, *, has_route: Callable[[Scope], bool], home: Home, in_force: InForce, clock: Clock
+        self,
+        app: App,
+        *,
+        has_route: Callable[[Scope], bool],
+        strange: Callable[[Scope], str | None],
+        home: Home,
+        in_force: InForce,
+        clock: Clock,
     ) -> None:
+        """`strange`: a parameter that the route does not have."""
         self._app = app
         self._has_route = has_route
+        self._strange = strange
         self._in_force = in_force
         self._token = Token(home)
         self._slowing = Slowing(clock)
@@ -119,6 +128,8 @@ class Gate:
             refused = await self._log_in(headers.get("authorization"), address)
             if refused is not None:
                 return refused
+        if scope.get("query_string") and (name := self._strange(scope)) is not None:
+            return refusal(400, f"There is no parameter '{name[:80]}' here.")
         if scope["method"] in CHANGES and (bad := _bad_body(scope["method"], headers, settings)) is not None:
             # of what cannot be done at all, that is said instead
             return bad if self._has_route(scope) else None

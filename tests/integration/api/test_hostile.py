@@ -67,6 +67,19 @@ def test_numbers_that_are_none(served: ServedOffice, path: str, after: str) -> N
     assert name in json.loads(body)["error"]
 
 
+@pytest.mark.parametrize(
+    "query", ["limt=5", "=", "=1", "limit", "limit=5&x", "LIMIT=5", "limit%00=5", "%ff=1", "a[]=1"]
+)
+def test_parameters_that_a_route_does_not_have(served: ServedOffice, query: str) -> None:
+    for path in ("/api/queue/dead", "/api/sessions"):
+        status, body = asked(served, f"GET {path}?{query} HTTP/1.1")
+        assert status == 400
+        assert "limit" in json.loads(body)["error"] or "no parameter" in json.loads(body)["error"]
+    assert asked(served, "POST /api/resume?x=1 HTTP/1.1")[0] == 400
+    # what has no such address has no parameters either
+    assert asked(served, f"GET /api/nothing?{query} HTTP/1.1")[0] == 404
+
+
 def test_behind_the_end_of_the_ledger_there_is_nothing(api: httpx.Client) -> None:
     head = api.get("/api/events", params={"limit": 1}).json()["head"]
     for after in (head, head + 1, 2**63 - 1):

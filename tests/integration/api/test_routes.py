@@ -243,7 +243,7 @@ CASES = {
             ("/api/agents/amy", {"json": {**AGENT, "id": "ben"}}, "'id'"),
             ("/api/agents/amy", {"json": {**AGENT, "reaches": ["nobody"]}}, "nobody"),
             ("/api/agents/amy", {"json": {**AGENT, "budget": {"usd": -1}}}, "usd"),
-            ("/api/agents/amy", {"json": {**AGENT, "budget": {"usd": 1e-7}}}, "usd"),
+            ("/api/agents/amy", {"json": {**AGENT, "budget": {"usd": 1e-7}}}, "0.000001"),
             ("/api/agents/..%2f..%2fetc", {"json": AGENT}, ""),
             ("/api/agents/system", {"json": AGENT}, "system"),
         ),
@@ -530,4 +530,7 @@ def test_without_a_login_and_with_a_wrong_one_nothing_is_answered(world: World, 
 def test_a_method_that_a_route_does_not_have_is_405(world: World) -> None:
     answer = world.api.patch("/api/agents", json={})
     assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET"
+    assert world.api.post("/api/agents/assistant", json={}).headers["allow"] == "DELETE, GET, PUT"
+    assert world.api.post("/api/docs", json={}).headers["allow"] == "GET"
     assert answer.json()["error"]

@@ -29,7 +29,12 @@ class Asked:
         self.token = token_of(home)
         settings = Settings.model_validate({"api": {"host": "0.0.0.0", **api}})
         self._gate = Gate(
-            self._room, has_route=lambda scope: True, home=home, in_force=InForce(settings), clock=self.clock
+            self._room,
+            has_route=lambda scope: True,
+            strange=lambda scope: None,
+            home=home,
+            in_force=InForce(settings),
+            clock=self.clock,
         )
 
     async def _room(self, scope: Any, receive: Any, send: Any) -> None:

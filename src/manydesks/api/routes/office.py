@@ -23,7 +23,7 @@ from manydesks.office.lock import last_beat
 from manydesks.office.upstreams import TOKEN, known_secrets
 from manydesks.office.valid import check_settings
 from manydesks.settings.merge import merge_settings, settings_version
-from manydesks.settings.secrets import load_secrets, mask, remove_secret, set_secret
+from manydesks.settings.secrets import check_secret, load_secrets, mask, remove_secret, set_secret
 from manydesks.store.reader import Reader
 
 Table = Annotated[str, PathParameter(pattern=rf"^(?:{'|'.join(TABLES)})$", description=f"One of {', '.join(TABLES)}.")]
@@ -88,6 +88,9 @@ def routes(office: Office) -> APIRouter:
         changes = cast("Partial", given).model_dump(exclude_unset=True)
         secrets, version = changes.pop("secrets", None) or {}, changes.pop("version", None)
         _storable({"settings": changes, "secrets": secrets})
+        for name, value in secrets.items():
+            if value is not None:
+                check_secret(name, value)  # before anything is written
         wanted = {name: value for name, value in changes.items() if value is not None}
         await office.work(lambda: merge_settings(office.home, wanted, version=version, fits=check_settings))
         for name, value in secrets.items():

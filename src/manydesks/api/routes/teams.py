@@ -66,11 +66,11 @@ def routes(office: Office) -> APIRouter:
     @router.get(
         "/api/chatroom/{team}", response_model=list[Post], responses=errors(404), summary="What was said in a room"
     )
-    async def room(team: TeamId, since: Since = 0, limit: Limit = 100) -> list[dict[str, Any]]:
-        """The last of it above a number, oldest first."""
+    async def room(team: TeamId, since: Since = 0, since_id: Since = 0, limit: Limit = 100) -> list[dict[str, Any]]:
+        """The last of it above a number, which has two names, oldest first."""
 
         def look(reader: Reader) -> list[dict[str, Any]]:
-            posts = reader.posts(team, after=since, limit=limit)
+            posts = reader.posts(team, after=max(since, since_id), limit=limit)
             # the room of a team that is no more can still be read
             if not posts and not reader.posts(team, limit=1):
                 _known(reader, team)

@@ -52,7 +52,10 @@ _TABLES: dict[str, Any] = {
     "channels": (dict[Key, dict[str, Option | None] | None] | None, None),
 }
 _SECRETS = Annotated[
-    dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")], Annotated[str, Field(max_length=65_536)] | None]
+    dict[
+        Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")],
+        Annotated[str, Field(min_length=1, max_length=65_536)] | None,
+    ]
     | None,
     Field(description="Values by name; None forgets one. They never come back."),
 ]
