@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from typing import Any, cast
+from urllib.parse import parse_qsl
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Match, Route
@@ -17,12 +19,12 @@ from manydesks.api.hub import Hub
 from manydesks.api.office import Office
 from manydesks.api.readers import Readers
 from manydesks.api.refusal import not_valid, refusal, refused
-from manydesks.api.routes import agents, events, messages, office, queue, responses, sessions, teams
+from manydesks.api.routes import agents, events, logs, messages, office, queue, responses, sessions, teams
 from manydesks.api.shapes.base import errors
 from manydesks.domain.errors import ManyDesksError
 from manydesks.office.surface import Premises
 
-GROUPS = (messages, queue, responses, agents, teams, events, sessions, office)
+GROUPS = (messages, queue, responses, agents, teams, events, sessions, logs, office)
 #: how any request may be refused, whatever it asks for
 ANY = errors(400, 401, 403, 429, 500, 503)
 WORDS = {
@@ -37,11 +39,32 @@ def make_app(premises: Premises, readers: Readers, hub: Hub) -> Gate:
     def has_route(scope: Scope) -> bool:
         return any(route.matches(scope)[0] is Match.FULL for route in app.routes)
 
-    return Gate(app, has_route=has_route, home=premises.home, in_force=premises.in_force, clock=premises.clock)
+    def strange(scope: Scope) -> str | None:
+        return _strange(app, scope)
+
+    return Gate(
+        app, has_route=has_route, strange=strange, home=premises.home, in_force=premises.in_force, clock=premises.clock
+    )
+
+
+def _strange(app: FastAPI, scope: Scope) -> str | None:
+    """A parameter that the route of this request does not have: most likely one that is misspelled."""
+    found = next((route for route in _every(app) if route.matches(scope)[0] is Match.FULL), None)
+    if not isinstance(found, APIRoute) or not found.include_in_schema:
+        return None
+    known = {field.alias for field in found.dependant.query_params}
+    given = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    return next((name for name, _ in given if name not in known), None)
+
+
+def _every(app: FastAPI) -> list[Route]:
+    """One by one: what the application itself lists are the groups that they came in."""
+    grouped: list[Route] = app.state.grouped
+    return [*grouped, *(route for route in app.routes if isinstance(route, Route) and route not in grouped)]
 
 
 def _methods(app: FastAPI, scope: Scope) -> set[str]:
-    found = [route for route in app.routes if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE]
+    found = [route for route in _every(app) if route.matches(scope)[0] is not Match.NONE]
     return {method for route in found for method in route.methods or ()}
 
 
@@ -52,8 +75,11 @@ def openapi_document() -> dict[str, Any]:
 
 def _with_routes(of: Office) -> FastAPI:
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, responses=ANY, redirect_slashes=False)
+    app.state.grouped = []
     for group in GROUPS:
-        app.include_router(group.routes(of))
+        router = group.routes(of)
+        app.include_router(router)
+        app.state.grouped += [route for route in router.routes if isinstance(route, Route)]
     return app
 
 

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from manydesks import __version__
+from manydesks.api.shapes.base import WORDS
 
 LOGIN = "token"
 ABOUT = """\
@@ -44,16 +45,30 @@ def document(app: FastAPI) -> dict[str, Any]:
         for operation in path.values():
             # what does not fit is 400 here, with a sentence
             operation["responses"].pop("422", None)
-            operation["responses"] = dict(sorted(operation["responses"].items()))
             for parameter in operation.get("parameters", ()):
                 parameter["schema"] = _sent(parameter["schema"])
             if "requestBody" in operation:
-                # what changes something is JSON, if only `{}`; a client that sends nothing at all is not turned away
-                operation["requestBody"] = {"required": True, "content": _whole(operation["requestBody"]["content"])}
+                operation["responses"]["408"] = {**operation["responses"]["413"], "description": WORDS[408]}
+                body = operation["requestBody"]
+                operation["requestBody"] = {**body, "content": _whole(body["content"])}
+            operation["responses"] = dict(sorted(operation["responses"].items()))
     schemas = made["components"]["schemas"]
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
+    _close(schemas)
     return made
+
+
+def _close(part: Any) -> None:
+    """A table whose names have a pattern has no others; left unsaid, it would have any."""
+    if isinstance(part, dict):
+        if "patternProperties" in part:
+            part.setdefault("additionalProperties", False)
+        for inner in part.values():
+            _close(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            _close(inner)
 
 
 def _sent(schema: dict[str, Any]) -> dict[str, Any]:

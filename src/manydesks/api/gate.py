@@ -51,6 +51,9 @@ _SAFE_NAMES = frozenset(name for name, _ in SAFE)
 ALLOWED_HEADERS = b"authorization, content-type, last-event-id"
 ALLOWED_METHODS = b"GET, POST, PUT, DELETE"
 REMEMBERED = b"600"
+#: a body is here by then, or is not taken
+BODY_SECONDS = 60.0
+_TOO_SLOW = f"The body has not come to its end within {BODY_SECONDS:g} seconds."
 _TOO_LARGE = "The body is too large; at most {} bytes are taken."
 
 
@@ -58,10 +61,19 @@ class Gate:
     """Around the application."""
 
     def __init__(
-        self, app: App, *, has_route: Callable[[Scope], bool], home: Home, in_force: InForce, clock: Clock
+        self,
+        app: App,
+        *,
+        has_route: Callable[[Scope], bool],
+        strange: Callable[[Scope], str | None],
+        home: Home,
+        in_force: InForce,
+        clock: Clock,
     ) -> None:
+        """`strange`: a parameter that the route does not have."""
         self._app = app
         self._has_route = has_route
+        self._strange = strange
         self._in_force = in_force
         self._token = Token(home)
         self._slowing = Slowing(clock)
@@ -82,7 +94,8 @@ class Gate:
             else:
                 await answer(scope, receive, sending)
         except Exception:
-            log.exception("%s %s failed", scope["method"], scope["path"], extra={"action": "api_failed"})
+            # as it came: its escapes may stand for line breaks, which a log does not need
+            log.exception("%s %r failed", scope["method"], scope["path"], extra={"action": "api_failed"})
             if not sending.begun:
                 await refusal(500, INTERNAL)(scope, receive, sending)
 
@@ -115,6 +128,8 @@ class Gate:
             refused = await self._log_in(headers.get("authorization"), address)
             if refused is not None:
                 return refused
+        if scope.get("query_string") and (name := self._strange(scope)) is not None:
+            return refusal(400, f"There is no parameter '{name[:80]}' here.")
         if scope["method"] in CHANGES and (bad := _bad_body(scope["method"], headers, settings)) is not None:
             # of what cannot be done at all, that is said instead
             return bad if self._has_route(scope) else None
@@ -180,7 +195,9 @@ def _stranger(scope: Scope, headers: Headers, permitted: bool) -> str | None:
 def _bad_body(method: str, headers: Headers, settings: ApiSettings) -> Any:
     length = headers.get("content-length")
     has_body = (length is not None and length != "0") or "transfer-encoding" in headers
-    if method != "DELETE" or has_body:
+    # what says nothing at all is no form, and a page cannot show a token without being asked whether it may
+    silent = not has_body and "content-type" not in headers and settings.auth == "token" and "authorization" in headers
+    if has_body or (method != "DELETE" and not silent):
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
             return refusal(415, "What changes something is sent as JSON: `Content-Type: application/json`.")
@@ -209,18 +226,25 @@ async def _preflight(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class _Limited:
-    """The body, as far as it is allowed; it may say nothing of its length, or lie."""
+    """The body, as far as it is allowed, and as long; it may say nothing of its length, or lie."""
 
     def __init__(self, receive: Receive, most: int) -> None:
         self._receive = receive
         self._most = self._left = most
+        self._until: float | None = asyncio.get_running_loop().time() + BODY_SECONDS
 
     async def __call__(self) -> Message:
-        message = await self._receive()
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            raise HTTPException(408, _TOO_SLOW, {"Connection": "close"}) from None
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
                 raise HTTPException(413, _TOO_LARGE.format(self._most), {"Connection": "close"})
+            if not message.get("more_body", False):
+                self._until = None  # there is no more to come but the end of the connection
         return message
 
 

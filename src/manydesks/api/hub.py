@@ -245,6 +245,11 @@ class Hub:
         """Set at the next news: taken before a look, so that nothing falls between the two."""
         return self._turn
 
+    @property
+    def waiting(self) -> int:
+        """Those who wait for what becomes of a message."""
+        return sum(len(events) for events in self._waiting.values())
+
     @contextlib.asynccontextmanager
     async def about(self, message: str) -> AsyncIterator[asyncio.Event]:
         """An event that is set whenever the ledger tells of this message."""

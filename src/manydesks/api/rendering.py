@@ -24,6 +24,8 @@ NAMES = {
     "agent": "agent",
     "data": "data",
 }
+#: as clients that were written for TinyAGI name them, who have no `data`: only what an event has of them is there
+FLAT = {"channel": "channel", "sender": "sender", "from": "fromAgent", "to": "toAgent", "team": "teamId"}
 #: what a run is saying has no place in the ledger, and so no number to resume from
 PROGRESS = "progress"
 
@@ -41,7 +43,10 @@ class Rendered:
 
 def shown(event: Mapping[str, Any]) -> dict[str, Any]:
     """A row of the ledger as clients have it."""
-    return {name: event[column] for name, column in NAMES.items()}
+    made = {name: event[column] for name, column in NAMES.items()}
+    made |= {"type": event["kind"], "timestamp": event["at"], "agentId": event["agent"]}
+    data = event["data"]
+    return made | {name: data[field] for field, name in FLAT.items() if field in data}
 
 
 def rendered(event: Mapping[str, Any]) -> Rendered:
@@ -54,7 +59,9 @@ def rendered(event: Mapping[str, Any]) -> Rendered:
 def rendered_live(live: Live, tool: str | None) -> bytes:
     """The text so far, and the tool in use."""
     said = {
+        "type": PROGRESS,
         "agent": live.agent,
+        "agentId": live.agent,
         "sessionId": live.session,
         "runId": live.run,
         "messageId": live.message,

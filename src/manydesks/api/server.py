@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import socket
 from collections.abc import Generator
 from typing import Any, cast
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from manydesks.api.line import IDLE_SECONDS, Line, most_lines
 
 #: connections that wait to be taken
 BACKLOG = 1024
-#: a connection without a request is closed after this
-IDLE_SECONDS = 30
 #: what is being answered when the office closes gets this long
 CLOSING_SECONDS = 2
 #: heads of requests are small; more is refused before it is kept
@@ -22,28 +22,26 @@ MOST_HEAD_BYTES = 64 * 1024
 TICK_SECONDS = 1.0
 
 
-class Line(H11Protocol):
-    """A connection that can be dropped by whoever answers it: one that reads nothing cannot be closed in good order."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        asked = self.app
-
-        async def app(scope: Any, receive: Any, send: Any) -> None:
-            scope["manydesks.abort"] = transport.abort
-            await asked(scope, receive, send)
-
-        self.app = app
-
-
 class Server(uvicorn.Server):
     """One for each office."""
 
-    def __init__(self, app: Any, *, certificate: str, key: str) -> None:
+    def __init__(
+        self,
+        app: Any,
+        *,
+        certificate: str = "",
+        key: str = "",
+        most: int | None = None,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        """`most`: connections at one time; None: as many as the system's bounds allow."""
+        most = most_lines() if most is None else most
         super().__init__(
             uvicorn.Config(
                 app,
-                http=Line,
+                http=Line.bounded(most, idle_seconds),
+                # as many are taken at once, before any of them is counted
+                backlog=max(1, min(BACKLOG, most // 4)),
                 ws="none",
                 loop="none",
                 lifespan="off",
@@ -51,7 +49,7 @@ class Server(uvicorn.Server):
                 access_log=False,
                 proxy_headers=False,
                 server_header=False,
-                timeout_keep_alive=IDLE_SECONDS,
+                timeout_keep_alive=math.ceil(idle_seconds),
                 timeout_graceful_shutdown=CLOSING_SECONDS,
                 h11_max_incomplete_event_size=MOST_HEAD_BYTES,
                 ssl_certfile=certificate or None,

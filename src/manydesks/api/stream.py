@@ -73,6 +73,8 @@ class Stream(Response):
             me.cancel()
 
         follower.cut = cut
+        if (followed := scope.get("manydesks.followed")) is not None:
+            followed()
         gone = asyncio.create_task(_until_gone(receive, me))
         try:
             await hub.join(follower)

@@ -48,9 +48,9 @@ class ApiSurface:
         self.why: str | None = None
 
     def shown(self) -> dict[str, Any]:
-        readers = len(self._hub.followers) if self._hub is not None else 0
-        enabled = self._premises.in_force.settings.api.enabled
-        return {"enabled": enabled, "url": self.url, "why": self.why, "readers": readers}
+        hub, enabled = self._hub, self._premises.in_force.settings.api.enabled
+        readers, waiting = (len(hub.followers), hub.waiting) if hub is not None else (0, 0)
+        return {"enabled": enabled, "url": self.url, "why": self.why, "readers": readers, "waiting": waiting}
 
     async def start(self) -> None:
         if not self._premises.in_force.settings.api.enabled:

@@ -18,6 +18,8 @@ from manydesks.settings.home import Home
 MOST_FILES = 500
 MOST_BYTES = 256 * 1024
 MOST_DESCRIPTION = 500
+MEMORY = "memory"
+INDEX = "README.md"
 
 
 def read_prompt(home: Home, agent: str) -> dict[str, Any]:
@@ -44,11 +46,35 @@ def write_prompt(home: Home, agent: str, text: str, version: str | None) -> None
         raise BadInput(f"The manual of '{agent}' cannot be written: {_words(error)}.") from None
 
 
-def memory(home: Home, agent: str) -> list[dict[str, Any]]:
-    """The files of its memory, by name. Blocks."""
-    return [
-        _file(home.workspace(agent), ("memory", name)) for name in _names(home.workspace(agent), "memory", stat.S_ISREG)
-    ]
+def read_heartbeat(home: Home, agent: str) -> dict[str, Any]:
+    """What the agent looks after by itself; empty if it has none. Blocks."""
+    try:
+        data = manual.read(home.workspace(agent), manual.HEARTBEAT) or b""
+    except BadInput as error:
+        raise BadInput(f"The heartbeat of '{agent}' cannot be read: {error}.") from None
+    version = hashlib.sha256(data).hexdigest()[:16]
+    path = f"workspaces/{agent}/{manual.HEARTBEAT}"
+    return {"content": data.decode("utf-8", "replace"), "path": path, "version": version}
+
+
+def write_heartbeat(home: Home, agent: str, text: str, version: str | None) -> None:
+    """Put another one in its place, whole. Blocks. `version`: what was read, else `Stale`."""
+    if version is not None and (now := read_heartbeat(home, agent)["version"]) != version:
+        raise Stale(what=f"The heartbeat of '{agent}'", version=now)
+    try:
+        manual.write(home.workspace(agent), text.encode(), manual.HEARTBEAT)
+    except (BadInput, OSError, UnicodeEncodeError) as error:
+        raise BadInput(f"The heartbeat of '{agent}' cannot be written: {_words(error)}.") from None
+
+
+def memory(home: Home, agent: str) -> dict[str, Any]:
+    """The files of its memory, by name, and the one that explains them. Blocks."""
+    root = home.workspace(agent)
+    return {
+        "index": _text(root, (MEMORY, INDEX)) or "",
+        "files": [_file(root, (MEMORY, name)) for name in _names(root, MEMORY, stat.S_ISREG)],
+        "memoryDir": f"workspaces/{agent}/{MEMORY}",
+    }
 
 
 def skills(home: Home, agent: str) -> list[dict[str, Any]]:
@@ -59,7 +85,7 @@ def skills(home: Home, agent: str) -> list[dict[str, Any]]:
         text = _text(root, ("skills", name, "SKILL.md"))
         if text is not None:
             path = f"workspaces/{agent}/skills/{name}"
-            found.append({"name": name, "description": _description(text), "path": path})
+            found.append({"id": name, "name": name, "description": _description(text), "path": path})
     return found
 
 
@@ -83,7 +109,7 @@ def _file(root: Path, parts: tuple[str, ...]) -> dict[str, Any]:
                 content = os.read(handle, MOST_BYTES).decode()
     except (BadInput, OSError, UnicodeDecodeError):
         content = None
-    return {"name": parts[-1], "bytes": size, "modifiedAt": modified, "content": content}
+    return {"name": parts[-1], "path": parts[-1], "bytes": size, "modifiedAt": modified, "content": content}
 
 
 def _text(root: Path, parts: tuple[str, ...]) -> str | None:

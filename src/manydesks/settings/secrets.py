@@ -75,13 +75,18 @@ def set_secret(home: Home, name: str, value: str) -> None:
     Raises `BadInput` for a name or a value that is not allowed, `SettingsError` if the present file is not valid,
     `HomeError` if it cannot be written.
     """
+    check_secret(name, value)
+    with home_lock(home):
+        document, _ = _read(home)
+        replace_file(home, home.secrets_file, edited(document, (name,), value).encode(), mode=0o600)
+
+
+def check_secret(name: str, value: str) -> None:
+    """`BadInput` for a name or a value that is not allowed."""
     if not NAME.fullmatch(name):
         raise BadInput(reason=f"a secret's name is a-z, 0-9 and _, beginning with a letter, not {name[:60]!r}.")
     if fault := _fault(value):
         raise BadInput(reason=f"the secret '{name}' {fault}.")
-    with home_lock(home):
-        document, _ = _read(home)
-        replace_file(home, home.secrets_file, edited(document, (name,), value).encode(), mode=0o600)
 
 
 def remove_secret(home: Home, name: str) -> None:

@@ -80,6 +80,17 @@ def listing(
     return f"{SELECT} where r.id in ({' union all '.join(parts)}) order by r.id limit ?3", (after, channel, limit)
 
 
+def newest(state: ResponseState | None, channel: str | None, before: int, limit: int) -> tuple[str, Sequence[Any]]:
+    """The statement for one page of responses, newest first, and its values."""
+    values, order = (before, channel, limit), "order by r.id desc limit ?3"
+    if state is None:
+        return f"{SELECT} where r.id < ?1 and (?2 is null or r.channel = ?2) {order}", values
+    index, which = FOUND_BY.get(state, ("", f"state = {int(state)}"))
+    where = f"{f' indexed by {index}' if index else ''} where {which} and id < ?1 and (?2 is null or channel = ?2)"
+    few = f"select id from (select id from responses{where} order by id desc limit ?3)"
+    return f"{SELECT} where r.id in ({few}) {order}", values
+
+
 def shown(row: Sequence[Any]) -> dict[str, Any]:
     """A row of `SELECT` as readers have it."""
     value = dict(zip(COLUMNS, row, strict=True))

@@ -112,4 +112,3 @@ POST_OF = "select max(id) from chat_messages where team_id = ? and trace = ?"
 EXCHANGE = (
     "select channel, sender, sender_id, thread_id, not_before, priority, updated_at from messages where message_id = ?"
 )
-NEWEST_RESPONSES = "where r.id < ?1 and (?2 is null or r.channel = ?2) order by r.id desc limit ?3"

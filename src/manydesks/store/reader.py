@@ -307,10 +307,12 @@ class Reader:
         names = ("channel", "sender", "senderId", "thread", "notBefore", "priority", "updatedAt")
         return dict(zip(names, self._one(pages.EXCHANGE, (message_id,)), strict=True))
 
-    def newest_responses(self, *, channel: str | None, before: int, limit: int) -> list[dict[str, Any]]:
-        """Responses of any state below a number, newest first."""
-        sql = f"{outgoing.SELECT} {pages.NEWEST_RESPONSES}"
-        return [outgoing.shown(row) for row in self._all(sql, (before, channel, limit))]
+    def newest_responses(
+        self, *, channel: str | None, before: int, limit: int, state: ResponseState | None = None
+    ) -> list[dict[str, Any]]:
+        """Responses below a number, newest first; of any state, or of one."""
+        sql, values = outgoing.newest(state, channel, before, limit)
+        return [outgoing.shown(row) for row in self._all(sql, tuple(values))]
 
     def letter(self, message_id: str, most: int = 10) -> dict[str, Any] | None:
         """One message in full, with whom it waits for: those before it in its lane, the first `most` by name."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,16 @@ SERVED = {NO_API: "true", "MANYDESKS_PORT": "0"}
 class ServedOffice(OfficeProcess):
     """`manydesks up` with an API. Settings as keywords: `api__per_minute=1`."""
 
-    def __init__(self, home: Path, environ: Mapping[str, str] | None = None, **settings: object) -> None:
+    def __init__(
+        self,
+        home: Path,
+        environ: Mapping[str, str] | None = None,
+        *,
+        command: Sequence[str] = (sys.executable, "-m", "manydesks"),
+        **settings: object,
+    ) -> None:
         given = {f"MANYDESKS_{name.upper()}": str(value) for name, value in settings.items()}
-        super().__init__(home, {**(os.environ if environ is None else environ), **SERVED, **given})
+        super().__init__(home, {**(os.environ if environ is None else environ), **SERVED, **given}, command=command)
 
     def caller(self, *, token: str | None = None, **options: Any) -> httpx.Client:
         """Somebody with the token, or with another; `options` are httpx's."""

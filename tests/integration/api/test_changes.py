@@ -145,6 +145,8 @@ def test_half_of_a_bad_change_is_not_made(api: httpx.Client, served: ServedOffic
     refused = put(api, "/api/settings", dispatch={"desks": 5}, api={"auth": "none", "host": "0.0.0.0"})
     assert refused.status_code == 400
     assert "loopback" in refused.json()["error"]
+    for bad in ("", " ", "with a line end\n"):
+        assert put(api, "/api/settings", dispatch={"desks": 5}, secrets={"good": "x", "bad": bad}).status_code == 400
     assert api.get("/api/settings").json() == before
 
 
@@ -175,7 +177,7 @@ def test_a_manual_is_replaced_and_no_link_is_followed(api: httpx.Client, served:
     memory = served.home.workspace("hal") / "memory"
     (memory / "secret.md").symlink_to(outside)
     (memory / "own.md").write_text("mine")
-    names = [file["name"] for file in api.get("/api/agents/hal/memory").json()]
+    names = [file["name"] for file in api.get("/api/agents/hal/memory").json()["files"]]
     assert "own.md" in names
     assert "secret.md" not in names
     assert outside.read_text() == "private"

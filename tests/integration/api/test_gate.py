@@ -101,6 +101,18 @@ def test_what_is_not_json_by_its_own_word_is_415(api: httpx.Client, kind: str | 
     assert "application/json" in answer.json()["error"]
 
 
+def test_what_says_nothing_at_all_passes_with_the_token_in_its_header(served: ServedOffice, api: httpx.Client) -> None:
+    assert api.post("/api/resume").status_code == 200
+    # a content type that is not JSON says something, and so does a body
+    assert api.post("/api/resume", headers={"Content-Type": "text/plain"}).status_code == 415
+    assert api.post("/api/resume", content=b"{}").status_code == 415
+    assert api.post("/api/resume", content=iter([b""])).status_code == 415
+    assert api.post("/api/resume", headers={"Origin": "https://evil.example"}).status_code == 403
+    # what needs a body says so
+    refused = api.post("/api/message")
+    assert (refused.status_code, "body" in refused.json()["error"]) == (400, True)
+
+
 def test_json_with_a_charset_is_json(api: httpx.Client) -> None:
     headers = {"Content-Type": "application/json; charset=utf-8"}
     assert api.post("/api/message", content=b'{"message": "!say hi"}', headers=headers).status_code == 200
@@ -113,6 +125,8 @@ FUZZED = {
     "a zero byte": b'{"message": "a\x00b"}',
     "an escaped zero byte": b'{"message": "a\\u0000b"}',
     "half a character": b'{"message": "\\ud800"}',
+    "half a character of a path": b'{"message": "a", "files": ["/\\ud800"]}',
+    "a path without an end": b'{"message": "a", "files": ["' + b"/x" * 3000 + b'"]}',
     "a huge number": b'{"message": "a", "priority": ' + b"9" * 100_000 + b"}",
     "a huge exponent": b'{"message": "a", "priority": 1e999999}',
     "NaN": b'{"message": "a", "priority": NaN}',
@@ -223,26 +237,15 @@ def test_without_a_login_and_open_to_others_it_is_refused(home: Path) -> None:
     assert "loopback address only" in shell.refusal("up")
 
 
-def test_another_address_prints_a_warning_and_other_machines_are_counted(
+def test_another_address_prints_a_warning_and_this_machine_is_not_counted(
     make_served: Callable[..., ServedOffice],
 ) -> None:
     office = make_served(api__host="0.0.0.0", api__per_minute=5)
     assert "Other machines can reach the office" in office.log()
     assert "not encrypted" in office.log()
-    address = _own_address()
     port = httpx.URL(office.url()).port
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=_token(office), trust_env=False) as here:
         assert [here.get("/api/queue/status").status_code for _ in range(10)] == [200] * 10
-    if address is None:
-        pytest.skip("this machine has no address but its loopback")
-    with httpx.Client(base_url=f"http://{address}:{port}", headers=_token(office), trust_env=False) as there:
-        answers = [there.get("/api/queue/status") for _ in range(7)]
-        assert [answer.status_code for answer in answers] == [200] * 5 + [429] * 2
-        assert 1 <= int(answers[-1].headers["retry-after"]) <= 12
-
-
-def _token(office: ServedOffice) -> dict[str, str]:
-    return {"Authorization": f"Bearer {office.token()}"}
 
 
 def _own_address() -> str | None:
@@ -253,6 +256,25 @@ def _own_address() -> str | None:
             return None
         found = str(probe.getsockname()[0])
     return None if found.startswith("127.") or found == "0.0.0.0" else found
+
+
+@pytest.mark.skipif(
+    _own_address() is None, reason="no address but the loopback; tests/unit/api/test_gate.py needs none"
+)
+def test_requests_by_the_machine_s_other_address_are_counted(make_served: Callable[..., ServedOffice]) -> None:
+    office = make_served(api__host="0.0.0.0", api__per_minute=6)
+    base = f"http://{_own_address()}:{httpx.URL(office.url()).port}"
+    with httpx.Client(base_url=base, headers=_token(office), trust_env=False) as there:
+        # a path means a file of the machine that it is said on
+        refused = there.post("/api/message", json={"message": "look", "files": [__file__]})
+        assert (refused.status_code, "on the office's machine" in refused.json()["error"]) == (400, True)
+        answers = [there.get("/api/queue/status") for _ in range(7)]
+        assert [answer.status_code for answer in answers] == [200] * 5 + [429] * 2
+        assert 1 <= int(answers[-1].headers["retry-after"]) <= 12
+
+
+def _token(office: ServedOffice) -> dict[str, str]:
+    return {"Authorization": f"Bearer {office.token()}"}
 
 
 def test_https_with_files_of_the_owner(make_served: Callable[..., ServedOffice], tmp_path: Path) -> None:

@@ -117,6 +117,9 @@ CASES = {
             ("/api/message", {"json": {"message": "a", "channel": "console"}}, "console"),
             ("/api/message", {"json": {"message": "a\x00b"}}, "message"),
             ("/api/message", {"json": []}, "body"),
+            ("/api/message", {"json": {"message": "a", "files": ["words.txt"]}}, "files"),
+            ("/api/message", {"json": {"message": "a", "files": ["/no/such/file"]}}, "/no/such/file"),
+            ("/api/message", {"json": {"message": "a", "files": ["/"]}}, "regular file"),
         ),
     ),
     "GET /api/message/{id}": Case(
@@ -166,6 +169,11 @@ CASES = {
         bad=(("/api/queue/held/1/release", {"json": {"a": 1}}, "'a'"),),
         unknown="/api/queue/held/999999/release",
     ),
+    "DELETE /api/queue/held/{id}": Case(
+        happy=lambda w: w.api.delete(f"/api/queue/held/{w.held()}"),
+        bad=(("/api/queue/held/%20", {}, "id"),),
+        unknown="/api/queue/held/999999",
+    ),
     "GET /api/queue/dead": Case(
         happy=lambda w: (w.dead(), w.api.get("/api/queue/dead", params={"agent": "assistant"}))[1],
         bad=(*limits("/api/queue/dead"), ("/api/queue/dead", {"params": {"agent": "../x"}}, "agent")),
@@ -178,7 +186,15 @@ CASES = {
     "DELETE /api/queue/dead/{id}": Case(
         happy=lambda w: w.api.delete(f"/api/queue/dead/{w.dead()}"), unknown="/api/queue/dead/999999"
     ),
-    "GET /api/responses": Case(happy=get("/api/responses", channel="api"), bad=limits("/api/responses")),
+    "GET /api/responses": Case(
+        happy=get("/api/responses", channel="pigeon", status="dead"),
+        bad=(*limits("/api/responses"), ("/api/responses", {"params": {"status": "odd"}}, "status")),
+    ),
+    "GET /api/responses/{id}": Case(
+        happy=lambda w: w.api.get(f"/api/responses/{w.response()}"),
+        bad=((f"/api/responses/{10**30}", {}, "id"),),
+        unknown="/api/responses/999999",
+    ),
     "GET /api/responses/pending": Case(
         happy=get("/api/responses/pending", channel="api"),
         bad=(
@@ -224,8 +240,10 @@ CASES = {
             ("/api/agents/amy", {"json": {**AGENT, "provider": "nothing"}}, "nothing"),
             ("/api/agents/amy", {"json": {**AGENT, "concurrency": 0}}, "concurrency"),
             ("/api/agents/amy", {"json": {**AGENT, "workspace": "/etc"}}, "workspace"),
+            ("/api/agents/amy", {"json": {**AGENT, "id": "ben"}}, "'id'"),
             ("/api/agents/amy", {"json": {**AGENT, "reaches": ["nobody"]}}, "nobody"),
             ("/api/agents/amy", {"json": {**AGENT, "budget": {"usd": -1}}}, "usd"),
+            ("/api/agents/amy", {"json": {**AGENT, "budget": {"usd": 1e-7}}}, "0.000001"),
             ("/api/agents/..%2f..%2fetc", {"json": AGENT}, ""),
             ("/api/agents/system", {"json": AGENT}, "system"),
         ),
@@ -266,6 +284,17 @@ CASES = {
         unknown="/api/agents/nobody/system-prompt",
         body={"content": "Be brief."},
     ),
+    "GET /api/agents/{id}/heartbeat": Case(
+        happy=get("/api/agents/assistant/heartbeat"),
+        bad=(("/api/agents/A/heartbeat", {}, "id"),),
+        unknown="/api/agents/nobody/heartbeat",
+    ),
+    "PUT /api/agents/{id}/heartbeat": Case(
+        happy=lambda w: w.api.put(f"/api/agents/{w.agent()}/heartbeat", json={"content": "Look at the mail."}),
+        bad=(("/api/agents/assistant/heartbeat", {"json": {"content": 7}}, "content"),),
+        unknown="/api/agents/nobody/heartbeat",
+        body={"content": "Look at the mail."},
+    ),
     "GET /api/agents/{id}/memory": Case(
         happy=get("/api/agents/assistant/memory"),
         bad=(("/api/agents/A/memory", {}, "id"),),
@@ -284,6 +313,11 @@ CASES = {
         happy=lambda w: w.api.post("/api/resume", json={}), bad=(("/api/resume", {"json": {"a": 1}}, "'a'"),)
     ),
     "GET /api/teams": Case(happy=lambda w: (w.team(), w.api.get("/api/teams"))[1]),
+    "GET /api/teams/{id}": Case(
+        happy=lambda w: w.api.get(f"/api/teams/{w.team()}"),
+        bad=(("/api/teams/A", {}, "id"),),
+        unknown="/api/teams/nobody",
+    ),
     "PUT /api/teams/{id}": Case(
         happy=lambda w: w.api.put(f"/api/teams/{w.team()}", json={**TEAM, "name": "Other"}),
         bad=(
@@ -352,7 +386,20 @@ CASES = {
         body={"option": "yes"},
     ),
     "GET /api/status": Case(happy=get("/api/status")),
-    "GET /api/logs": Case(happy=get("/api/logs", limit=10), bad=limits("/api/logs")),
+    "GET /api/logs": Case(
+        happy=get("/api/logs", of="assistant", limit=10),
+        bad=(
+            *limits("/api/logs"),
+            ("/api/logs", {"params": {"of": "nothing-like-it"}}, "nothing-like-it"),
+            ("/api/logs", {"params": {"of": "../host"}}, "of"),
+        ),
+    ),
+    "GET /api/runs/{id}/export": Case(
+        happy=lambda w: w.api.get(f"/api/runs/{w.ended()}/export"),
+        bad=(("/api/runs/%20/export", {}, "id"),),
+        unknown="/api/runs/run_00000000/export",
+    ),
+    "GET /api/doctor": Case(happy=get("/api/doctor")),
     "GET /api/hooks": Case(happy=get("/api/hooks")),
     "GET /api/settings": Case(happy=get("/api/settings")),
     "PUT /api/settings": Case(
@@ -483,4 +530,7 @@ def test_without_a_login_and_with_a_wrong_one_nothing_is_answered(world: World, 
 def test_a_method_that_a_route_does_not_have_is_405(world: World) -> None:
     answer = world.api.patch("/api/agents", json={})
     assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET"
+    assert world.api.post("/api/agents/assistant", json={}).headers["allow"] == "DELETE, GET, PUT"
+    assert world.api.post("/api/docs", json={}).headers["allow"] == "GET"
     assert answer.json()["error"]

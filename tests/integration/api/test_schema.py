@@ -19,7 +19,9 @@ import schemathesis
 import urllib3
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis import GenerationMode
+from schemathesis.core.parameters import ParameterLocation
 
+import manydesks.api
 from manydesks.api.app import openapi_document
 from manydesks.testing.api import ServedOffice
 
@@ -63,44 +65,90 @@ schema = schemathesis.openapi.from_dict(openapi_document()).exclude(path="/api/e
 def test_the_document_is_true(case: schemathesis.Case, asked: ServedOffice) -> None:
     if case.meta is not None and case.meta.generation.mode is GenerationMode.POSITIVE:
         put_right(case)
-    case.call_and_validate(base_url=asked.url(), headers={"Authorization": f"Bearer {asked.token()}"})
+    case.call_and_validate(base_url=asked.url(), headers=login(case, asked))
 
 
-#: settings that may be anything without ending the test
-HARMLESS = ("retry", "limits", "dispatch", "delivery")
+def login(case: schemathesis.Case, office: ServedOffice) -> dict[str, str]:
+    """The token, but not for a request whose fault is that it has none: with it, nothing might be wrong any more."""
+    headers = case.meta.components.get(ParameterLocation.HEADER) if case.meta is not None else None
+    if headers is not None and headers.mode is GenerationMode.NEGATIVE:
+        return {}
+    return {"Authorization": f"Bearer {office.token()}"}
+
+
+#: files that are there, each with another name
+FILES = sorted(Path(manydesks.api.__file__).parent.glob("*.py"))
+#: what an entry of a table of the settings must have
+NEEDED: dict[str, dict[str, Any]] = {
+    "prices": {"model": "m1", "input_usd": 1, "output_usd": 1},
+    "upstreams": {"kind": "openai", "base_url": "http://127.0.0.1:9/v1"},
+}
+#: and what is looked up before it is taken
+REAL = {
+    "base_url": "http://127.0.0.1:9/v1",
+    "time_zone": "Europe/Berlin",
+    "host": "127.0.0.1",
+    "default_agent": "assistant",
+    "lake": "",
+    "spark": {},
+}
+#: keys that would end the test itself: who is let in and with what, and what starts Spark
+KEPT = {"api": {"auth", "body_bytes", "enabled", "tls_certificate", "tls_key"}, "pipeline": {"auto"}}
 
 
 def put_right(case: schemathesis.Case) -> None:
-    """What is valid by the document, and would be refused all the same: who is named must be there."""
+    """What is valid by the document, and would be refused all the same: what is named must be there."""
     body: Any = case.body if isinstance(case.body, dict) else {}
     match f"{case.operation.method.upper()} {case.operation.path}":
         case "POST /api/message" | "POST /api/responses":
             if body.get("agent") is not None:
                 body["agent"] = "assistant"
-            if "files" in body:
-                body["files"] = [{"name": f"{n}.txt", "content": "YQ=="} for n, _ in enumerate(body["files"])]
+            for number, file in enumerate(body.get("files", ())):
+                if isinstance(file, str):
+                    body["files"][number] = str(FILES[number])
+                else:
+                    file["name"] = f"{number}.txt"
         case "PUT /api/agents/{id}":
-            case.path_parameters["id"] = f"a-{case.path_parameters['id'][:20]}"
-            body |= {
-                "name": "Amy",
-                "provider": "rehearsal",
-                "workspace": None,
-                "sandbox": None,
-                "options": None,
-                "reaches": None,
-            }
+            id = case.path_parameters["id"] = f"a{case.path_parameters['id'][:31]}".rstrip("-_")
+            there = {"id": id, "provider": "rehearsal", "workspace": f"workspaces/{id}", "sandbox": "none"}
+            body |= {name: value for name, value in there.items() if body.get(name) is not None}
+            body["name"] = printed(body["name"])
             body.pop("version", None)
-            if body.get("budget"):
-                body["budget"]["usd"] = 1.0
+            if body.get("options"):
+                body["options"] = {}
+            if body.get("reaches"):
+                body["reaches"] = ["assistant"]
+            if (body.get("budget") or {}).get("usd"):
+                body["budget"]["usd"] = max(body["budget"]["usd"], 0.01)
         case "PUT /api/teams/{id}":
-            case.path_parameters["id"] = f"t-{case.path_parameters['id'][:20]}"
-            body |= {"name": "Web", "agents": ["assistant"], "leader_agent": "assistant"}
+            case.path_parameters["id"] = f"t{case.path_parameters['id'][:31]}".rstrip("-_")
+            body |= {"agents": ["assistant"] * len(body["agents"]), "leader_agent": "assistant"}
+            body["name"] = printed(body["name"])
             body.pop("version", None)
-        case "POST /api/queue/cancel":
-            body["agent"] = None
+        case "POST /api/queue/cancel" if body["agent"] is not None:
+            body["agent"] = "assistant"
         case "PUT /api/settings":
-            case.body = {name: body[name] for name in HARMLESS if name in body}
-        case "GET /api/events" if case.query and case.query.get("types"):
-            case.query["types"] = "agent_added"
+            body.pop("version", None)
+            secrets = body.get("secrets") or {}
+            secrets |= {name: value.strip() or "x" for name, value in secrets.items() if value is not None}
+            for table in ("channels", "providers"):  # each has options of its own
+                body |= {table: {}} if body.get(table) else {}
+            for table, needed in NEEDED.items():  # null takes a key out, and these cannot do without
+                for entry in filter(None, (body.get(table) or {}).values()):
+                    entry |= {key: value for key, value in needed.items() if entry.get(key) is None or key in REAL}
+            for section in (part for part in body.values() if isinstance(part, dict)):
+                section |= {key: value for key, value in REAL.items() if section.get(key) is not None}
+                # caps are 0, or not too small to be one
+                section |= {key: 1.0 for key, value in section.items() if key.endswith("_usd") and value}
+            for section, keys in KEPT.items():
+                for key in keys & (body.get(section) or {}).keys():
+                    del body[section][key]
+        case "GET /api/logs" if (case.query or {}).get("of") is not None:
+            case.query["of"] = "assistant"
         case _:
             pass
+
+
+def printed(name: str) -> str:
+    """Which characters can be printed is nothing that a pattern could say."""
+    return "".join(filter(str.isprintable, name)).strip() or "Amy"

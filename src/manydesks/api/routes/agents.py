@@ -14,12 +14,12 @@ from manydesks.api.shapes.people import (
     AgentChanged,
     AgentGiven,
     Changed,
+    Memory,
     Prompt,
     PromptGiven,
     Reset,
     Said,
     Skill,
-    WorkspaceFile,
 )
 from manydesks.api.shapes.views import Pause
 from manydesks.domain.errors import BadInput, UnknownAgent, WrongState
@@ -36,11 +36,11 @@ def routes(office: Office) -> APIRouter:
 
     @router.get("/api/agents", response_model=dict[str, Agent], summary="Who works here, by id")
     async def everybody() -> dict[str, Any]:
-        return {row["id"]: row for row in await office.read(cards)}
+        return {row["id"]: _placed(office, row) for row in await office.read(cards)}
 
     @router.get("/api/agents/{id}", response_model=Agent, responses=errors(404), summary="One agent")
     async def one(id: AgentId) -> dict[str, Any]:
-        return await office.read(lambda reader: card(reader, id))
+        return _placed(office, await office.read(lambda reader: card(reader, id)))
 
     @router.put(
         "/api/agents/{id}",
@@ -52,6 +52,8 @@ def routes(office: Office) -> APIRouter:
         """One that is there is changed in what is given; what is not given stays as it is."""
         if given.workspace not in (None, f"workspaces/{id}"):
             raise BadInput("'workspace' cannot be changed; an agent's folder has its place in the home.")
+        if given.id not in (None, id):
+            raise BadInput(f"'id' cannot be changed; the address names '{id}'.")
         known = {row["id"]: row for row in await office.read(cards)}
         try:
             done = await (_edited(office, known[id], given) if id in known else _added(office, id, given))
@@ -60,8 +62,9 @@ def routes(office: Office) -> APIRouter:
             raise BadInput(str(error)) from None
         if given.system_prompt is not None:
             await office.work(lambda: workspaces.write_prompt(office.home, id, given.system_prompt or "", None))
-        fresh = await office.read(lambda reader: card(reader, id))
-        return {"ok": True, "agent": fresh, "version": fresh["version"], "notices": done.get("notices", [])}
+        fresh = _placed(office, await office.read(lambda reader: card(reader, id)))
+        notices = [*done.get("notices", []), *_elsewhere(given, fresh)]
+        return {"ok": True, "agent": fresh, "version": fresh["version"], "notices": notices}
 
     @router.delete("/api/agents/{id}", response_model=Changed, responses=errors(404, 409), summary="Remove an agent")
     async def remove(id: AgentId) -> dict[str, Any]:
@@ -100,7 +103,16 @@ def routes(office: Office) -> APIRouter:
 
         def look(reader: Reader) -> list[dict[str, Any]]:
             card(reader, id)
-            return reader.agent_history(id, after=since_id, limit=limit)
+            return [
+                {
+                    **row,
+                    "agent_id": id,
+                    "message_id": row["messageId"],
+                    "content": row["message"],
+                    "created_at": row["createdAt"],
+                }
+                for row in reader.agent_history(id, after=since_id, limit=limit)
+            ]
 
         return await office.read(look)
 
@@ -124,13 +136,32 @@ def routes(office: Office) -> APIRouter:
         await office.act("audit")
         return await office.work(lambda: workspaces.read_prompt(office.home, id))
 
+    @router.get("/api/agents/{id}/heartbeat", response_model=Prompt, responses=errors(404), summary="Its heartbeat")
+    async def heartbeat(id: AgentId) -> dict[str, Any]:
+        """`HEARTBEAT.md` in its workspace: what it looks after by itself."""
+        await office.read(lambda reader: card(reader, id))
+        return await office.work(lambda: workspaces.read_heartbeat(office.home, id))
+
+    @router.put(
+        "/api/agents/{id}/heartbeat",
+        response_model=Prompt,
+        responses=errors(404, 409, 413, 415),
+        summary="Write its heartbeat",
+    )
+    async def write_heartbeat(id: AgentId, given: PromptGiven) -> dict[str, Any]:
+        await office.read(lambda reader: card(reader, id))
+        async with office.writing:
+            await office.work(lambda: workspaces.write_heartbeat(office.home, id, given.content, given.version))
+        await office.act("audit")
+        return await office.work(lambda: workspaces.read_heartbeat(office.home, id))
+
     @router.get(
         "/api/agents/{id}/memory",
-        response_model=list[WorkspaceFile],
+        response_model=Memory,
         responses=errors(404),
         summary="What it wrote down",
     )
-    async def memory(id: AgentId) -> list[dict[str, Any]]:
+    async def memory(id: AgentId) -> dict[str, Any]:
         """The files in `memory/` of its workspace."""
         await office.read(lambda reader: card(reader, id))
         return await office.work(lambda: workspaces.memory(office.home, id))
@@ -165,6 +196,17 @@ def card(reader: Reader, id: str) -> dict[str, Any]:
     if id not in found:
         raise unknown_agent(id, found)
     return found[id]
+
+
+def _placed(office: Office, row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "working_directory": str(office.home.workspace(row["id"]))}
+
+
+def _elsewhere(given: AgentGiven, agent: dict[str, Any]) -> list[str]:
+    """Clients that let people choose an agent's folder are told where it is."""
+    if given.working_directory in (None, "", agent["workspace"], agent["working_directory"]):
+        return []
+    return [f"The folder of '{agent['id']}' has its place in the home: {agent['working_directory']}."]
 
 
 async def _added(office: Office, id: str, given: AgentGiven) -> dict[str, Any]:

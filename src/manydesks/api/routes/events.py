@@ -11,7 +11,7 @@ from starlette.responses import Response
 from manydesks.api.hub import Wanted
 from manydesks.api.office import Office
 from manydesks.api.rendering import PROGRESS, shown
-from manydesks.api.shapes.base import MOST, After, Id, Limit, OfAgent, errors
+from manydesks.api.shapes.base import DIGITS, MOST, After, Id, Limit, OfAgent, errors
 from manydesks.api.shapes.views import Events, Trace
 from manydesks.api.spans import spans
 from manydesks.api.stream import Stream, begin
@@ -20,13 +20,20 @@ from manydesks.domain.event import KINDS
 from manydesks.domain.ids import PUBLIC
 from manydesks.store.reader import Reader
 
+#: the document says which kinds there are; whoever names another is told so, in better words
+_KIND = f"(?:{'|'.join((*KINDS, PROGRESS))})"
 Types = Annotated[
-    str | None, Query(max_length=4000, pattern=r"^[a-z_]+(,[a-z_]+)*$", description="Only these kinds, with commas.")
+    str | None,
+    Query(
+        max_length=4000,
+        description="Only these kinds, with commas.",
+        json_schema_extra={"pattern": f"^{_KIND}(?:,{_KIND})*$"},
+    ),
 ]
 OfTrace = Annotated[
     str | None, Query(max_length=128, pattern=rf"^(?:{PUBLIC.pattern})$", description="Only this trace.")
 ]
-Resume = Annotated[int | None, Query(ge=0, le=MOST, description="Begin behind this event.")]
+Resume = Annotated[int | None, Query(ge=0, le=MOST, description="Begin behind this event."), DIGITS]
 LastEventId = Annotated[
     str | None, Header(alias="Last-Event-ID", pattern=r"^[0-9]{1,18}$", description="The same; it goes before `after`.")
 ]
@@ -37,11 +44,17 @@ MOST_TOOLS = 10_000
 def routes(office: Office) -> APIRouter:
     router = APIRouter(tags=["events"])
 
-    @router.get("/api/events", response_model=Events, responses=errors(410), summary="What happened, from the ledger")
+    @router.get(
+        "/api/events",
+        response_model=Events,
+        response_model_exclude_unset=True,
+        responses=errors(410),
+        summary="What happened, from the ledger",
+    )
     async def listed(
         after: After = 0, limit: Limit = 100, types: Types = None, trace: OfTrace = None
     ) -> dict[str, Any]:
-        kinds = _kinds(types)
+        kinds = _kinds(types, PROGRESS)
 
         def look(reader: Reader) -> dict[str, Any]:
             head = reader.head()
@@ -73,10 +86,12 @@ def routes(office: Office) -> APIRouter:
     ) -> Stream:
         """From now on, or from behind an event; resumed without a gap or a repetition, also after the office was
         closed and opened again. A comment every 15 seconds keeps the connection alive."""
+        wanted = Wanted(kinds=_kinds(types, PROGRESS), agent=agent, trace=trace)
+        follower = await begin(office.hub, last=last_event_id, after=after, wanted=wanted)
+        # looked at last: nobody else comes between this and its first turn
         if len(office.hub.followers) >= office.settings.api.readers:
             raise HTTPException(503, f"{office.settings.api.readers} clients follow the events already (api.readers).")
-        wanted = Wanted(kinds=_kinds(types, PROGRESS), agent=agent, trace=trace)
-        return Stream(office.hub, await begin(office.hub, last=last_event_id, after=after, wanted=wanted))
+        return Stream(office.hub, follower)
 
     @router.get(
         "/api/traces/{id}", response_model=Trace, responses=errors(404), summary="All that followed from a message"

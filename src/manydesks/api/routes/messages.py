@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-from collections.abc import Sequence
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from manydesks.api.answer import answered
+from manydesks.api.files import kept
 from manydesks.api.office import Office
-from manydesks.api.shapes.base import NOTHING, FileGiven, Id, Nothing, Ok, errors
+from manydesks.api.shapes.base import DIGITS, NOTHING, Id, Nothing, Ok, errors
 from manydesks.api.shapes.messages import Accepted, ForgetGiven, Forgotten, Message, MessageGiven
 from manydesks.domain.errors import BadInput, UnknownAgent, UnknownMessage
 from manydesks.domain.ids import new_id
-from manydesks.office.files import keep_bytes
 from manydesks.store.reader import Reader
 
 #: a long poll that takes longer is asked again
@@ -34,7 +33,7 @@ def routes(office: Office) -> APIRouter:
     router = APIRouter(tags=["messages"])
 
     @router.post("/api/message", response_model=Accepted, responses=errors(409, 413, 415), summary="Send a message")
-    async def send(given: MessageGiven) -> Response:
+    async def send(given: MessageGiven, request: Request) -> Response:
         """Stored, durably, when this answers. What becomes of it: `GET /api/message/{id}`, or the events."""
         check_size(office, given.message)
         message_id = given.message_id or new_id("api")
@@ -50,7 +49,7 @@ def routes(office: Office) -> APIRouter:
                 message_id=message_id,
                 priority=given.priority,
                 not_before=given.not_before,
-                files=await kept(office, given.files),
+                files=await kept(office, given.files, request),
             )
         except UnknownAgent as error:
             raise BadInput(str(error)) from None  # a field of the body, not what the address names
@@ -64,25 +63,25 @@ def routes(office: Office) -> APIRouter:
     )
     async def look(
         id: Id,
+        request: Request,
         wait: Annotated[
-            float, Query(ge=0, le=MOST_WAIT_SECONDS, description="So many seconds until it has ended, at most.")
+            float, Query(ge=0, le=MOST_WAIT_SECONDS, description="So many seconds until it has ended, at most."), DIGITS
         ] = 0,
     ) -> dict[str, Any]:
         if not wait:
             return await office.read(lambda reader: shown(reader, id))
-        async with office.hub.about(id) as told:
+        async with office.hub.about(id) as told, hanging_up(request, told) as gone:
             deadline = asyncio.get_running_loop().time() + wait
             while True:
                 told.clear()
                 found = await office.read(lambda reader: shown(reader, id))
-                left = deadline - asyncio.get_running_loop().time()
-                if found["status"] in ENDED or left <= 0 or office.hub.closed:
+                remaining = deadline - asyncio.get_running_loop().time()
+                # nobody hears the answer to one that has left; it is not waited for either
+                if found["status"] in ENDED or remaining <= 0 or office.hub.closed or gone.is_set():
                     return found
-                try:
-                    async with asyncio.timeout(left):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(remaining):
                         await told.wait()
-                except TimeoutError:
-                    pass
 
     @router.post(
         "/api/message/{id}/cancel", response_model=Ok, responses=errors(404, 409, 413, 415), summary="Cancel a message"
@@ -106,9 +105,27 @@ def routes(office: Office) -> APIRouter:
     return router
 
 
+@contextlib.asynccontextmanager
+async def hanging_up(request: Request, told: asyncio.Event) -> AsyncIterator[asyncio.Event]:
+    """An event that is set when the client hangs up; `told` is set with it, for whoever waits for that."""
+    gone = asyncio.Event()
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+        told.set()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield gone
+    finally:
+        watching.cancel()
+
+
 def shown(reader: Reader, id: str) -> dict[str, Any]:
     """A message as clients have it. Raises `UnknownMessage`."""
-    found = reader.message(id)
+    found = reader.letter(id)
     if found is None:
         raise UnknownMessage(message=id)
     together = found["answeredWith"]
@@ -127,16 +144,3 @@ def check_size(office: Office, text: str) -> None:
     most = office.settings.limits.message_bytes
     if len(text) > most or len(text.encode("utf-8", "replace")) > most:
         raise HTTPException(413, f"The message is too long; at most {most} bytes are allowed (limits.message_bytes).")
-
-
-async def kept(office: Office, given: Sequence[FileGiven]) -> list[dict[str, Any]]:
-    """The files, in the office's keeping. Raises `BadInput`."""
-    if not given:
-        return []
-    contents: list[tuple[str, bytes]] = []
-    for file in given:
-        try:
-            contents.append((file.name, base64.b64decode(file.content, validate=True)))
-        except (binascii.Error, ValueError):
-            raise BadInput(f"The content of the file '{file.name[:60]}' is not valid base64.") from None
-    return await office.work(lambda: [keep_bytes(data, name, office.home.files).as_json() for name, data in contents])

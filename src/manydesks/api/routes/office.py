@@ -1,29 +1,29 @@
-"""The office itself: how it is, its log, its settings, and the figures of its history."""
+"""The office itself: how it is, what it needs, its settings, and the figures of its history."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Query
 from fastapi import Path as PathParameter
 
+from manydesks.api.checkups import Checkups
 from manydesks.api.office import Office
 from manydesks.api.shapes.base import Day, Limit, OfAgent, errors
-from manydesks.api.shapes.settings import Partial, SettingsGiven, SettingsShown
+from manydesks.api.shapes.settings import Partial, SettingsChanged, SettingsGiven, SettingsShown
+from manydesks.api.shapes.views import Checkup, Plugins, Status
 from manydesks.api.shapes.views import Insights as InsightsShown
-from manydesks.api.shapes.views import Logs, Plugins, Status
 from manydesks.domain.errors import BadInput
 from manydesks.domain.insight import FILE, TABLES
 from manydesks.insights.published import Insights
-from manydesks.office.hostlog import NAME
 from manydesks.office.lock import last_beat
-from manydesks.office.logs import Source, everything
 from manydesks.office.upstreams import TOKEN, known_secrets
 from manydesks.office.valid import check_settings
 from manydesks.settings.merge import merge_settings, settings_version
-from manydesks.settings.secrets import load_secrets, mask, remove_secret, set_secret
+from manydesks.settings.secrets import check_secret, load_secrets, mask, remove_secret, set_secret
 from manydesks.store.reader import Reader
 
 Table = Annotated[str, PathParameter(pattern=rf"^(?:{'|'.join(TABLES)})$", description=f"One of {', '.join(TABLES)}.")]
@@ -33,6 +33,7 @@ To = Annotated[Day | None, Query(description="The last day, UTC.")]
 
 def routes(office: Office) -> APIRouter:
     router = APIRouter(tags=["office"])
+    checked = Checkups(office)
 
     @router.get("/api/status", response_model=Status, summary="How the office is")
     async def status() -> dict[str, Any]:
@@ -63,19 +64,13 @@ def routes(office: Office) -> APIRouter:
             "queue": queue,
         }
 
-    @router.get("/api/logs", response_model=Logs, summary="The last lines of the office's log")
-    async def logs(limit: Limit = 100) -> dict[str, Any]:
-        def look() -> list[str]:
-            source = Source("office", office.home.logs / NAME, everything)
-            try:
-                lines = [line.text for line in source.last(limit)]
-            finally:
-                source.close()
-            # masked as they were written; a secret that was set since is not shown either
-            secrets = known_secrets(office.home)
-            return [mask(line, secrets) for line in lines]
-
-        return {"lines": await office.work(look)}
+    @router.get("/api/doctor", response_model=Checkup, summary="What the office needs, and what to do")
+    async def doctor() -> dict[str, Any]:
+        """Every agent is looked at as if it were to start now. Nothing is changed; it takes a moment, and whoever asks
+        meanwhile gets the same answer."""
+        findings = await checked.now()
+        good = all(finding.level != "bad" for finding in findings)
+        return {"ok": good, "findings": [asdict(finding) for finding in findings]}
 
     @router.get("/api/hooks", response_model=Plugins, summary="The plugins that see messages and events")
     async def hooks() -> dict[str, Any]:
@@ -86,13 +81,16 @@ def routes(office: Office) -> APIRouter:
         return await _settings(office)
 
     @router.put(
-        "/api/settings", response_model=SettingsShown, responses=errors(409, 413, 415), summary="Change settings"
+        "/api/settings", response_model=SettingsChanged, responses=errors(409, 413, 415), summary="Change settings"
     )
     async def change(given: SettingsGiven) -> dict[str, Any]:  # type: ignore[valid-type]
         """What is given is merged, key by key, into `settings.toml`, whose comments stay. All of it, or nothing."""
         changes = cast("Partial", given).model_dump(exclude_unset=True)
         secrets, version = changes.pop("secrets", None) or {}, changes.pop("version", None)
         _storable({"settings": changes, "secrets": secrets})
+        for name, value in secrets.items():
+            if value is not None:
+                check_secret(name, value)  # before anything is written
         wanted = {name: value for name, value in changes.items() if value is not None}
         await office.work(lambda: merge_settings(office.home, wanted, version=version, fits=check_settings))
         for name, value in secrets.items():
@@ -100,7 +98,8 @@ def routes(office: Office) -> APIRouter:
         await office.premises.reread()
         if wanted or secrets:
             await office.act("audit")
-        return await _settings(office)
+        now = await _settings(office)
+        return {**now, "ok": True, "settings": now}
 
     @router.get(
         "/api/insights/{table}", response_model=InsightsShown, responses=errors(404), summary="Figures of the history"

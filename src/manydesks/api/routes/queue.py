@@ -103,6 +103,12 @@ def routes(office: Office) -> APIRouter:
         await office.act("release", id=await _named(office, id, MessageState.HELD, "released"))
         return {"ok": True}
 
+    @router.delete("/api/queue/held/{id}", response_model=Ok, responses=errors(404, 409), summary="Give one up")
+    async def give_up(id: Id) -> dict[str, Any]:
+        """It ends as cancelled."""
+        await office.act("drop", id=await _named(office, id, MessageState.HELD, "given up"))
+        return {"ok": True}
+
     @router.get("/api/queue/dead", response_model=list[Dead], summary="Dead letters")
     async def dead(agent: OfAgent = None, after: After = 0, limit: Limit = 100) -> list[dict[str, Any]]:
         found = await office.read(lambda reader: reader.dead_page(agent=agent, after=after, limit=limit))

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from manydesks.api.office import Office
 from manydesks.api.routes.messages import check_size
-from manydesks.api.shapes.base import MOST, Limit, TeamId, errors
+from manydesks.api.shapes.base import DIGITS, MOST, Limit, TeamId, errors
 from manydesks.api.shapes.people import Changed, Post, Posted, PostGiven, Team, TeamChanged, TeamGiven
 from manydesks.domain.errors import BadInput, UnknownAgent
 from manydesks.domain.ids import new_id
@@ -16,7 +16,9 @@ from manydesks.store.directory import unknown_team
 from manydesks.store.reader import Reader
 from manydesks.store.versions import TEAM, version_of
 
-Since = Annotated[int, Query(ge=0, le=MOST, description="Only posts with a higher number.")]
+#: who said it, where no agent did, for clients that know agents alone; no agent can be called so
+PERSON = "user"
+Since = Annotated[int, Query(ge=0, le=MOST, description="Only posts with a higher number."), DIGITS]
 
 
 def routes(office: Office) -> APIRouter:
@@ -25,6 +27,16 @@ def routes(office: Office) -> APIRouter:
     @router.get("/api/teams", response_model=dict[str, Team], summary="Teams, by id")
     async def everyone() -> dict[str, Any]:
         return {row["id"]: _shown(row) for row in await office.read(lambda reader: reader.teams())}
+
+    @router.get("/api/teams/{id}", response_model=Team, responses=errors(404), summary="One team")
+    async def one(id: TeamId) -> dict[str, Any]:
+        def look(reader: Reader) -> dict[str, Any]:
+            known = {row["id"]: row for row in reader.teams()}
+            if id not in known:
+                raise unknown_team(id, known)
+            return known[id]
+
+        return _shown(await office.read(look))
 
     @router.put(
         "/api/teams/{id}", response_model=TeamChanged, responses=errors(409, 413, 415), summary="Make or change a team"
@@ -54,18 +66,28 @@ def routes(office: Office) -> APIRouter:
     @router.get(
         "/api/chatroom/{team}", response_model=list[Post], responses=errors(404), summary="What was said in a room"
     )
-    async def room(team: TeamId, since: Since = 0, limit: Limit = 100) -> list[dict[str, Any]]:
-        """The last of it above a number, oldest first."""
+    async def room(team: TeamId, since: Since = 0, since_id: Since = 0, limit: Limit = 100) -> list[dict[str, Any]]:
+        """The last of it above a number, which has two names, oldest first."""
 
         def look(reader: Reader) -> list[dict[str, Any]]:
-            posts = reader.posts(team, after=since, limit=limit)
+            posts = reader.posts(team, after=max(since, since_id), limit=limit)
             # the room of a team that is no more can still be read
             if not posts and not reader.posts(team, limit=1):
                 _known(reader, team)
             return posts
 
         posts = await office.read(look)
-        return [{**post, "teamId": team, "message": post["text"]} for post in posts]
+        return [
+            {
+                **post,
+                "teamId": team,
+                "message": post["text"],
+                "team_id": team,
+                "from_agent": post["fromAgent"] or PERSON,
+                "created_at": post["createdAt"],
+            }
+            for post in posts
+        ]
 
     @router.post(
         "/api/chatroom/{team}",

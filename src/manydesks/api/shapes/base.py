@@ -54,20 +54,37 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _whole_each(value: object) -> object:
+    return {name: _whole(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
 def _iso_day(value: object) -> object:
     if isinstance(value, str) and _DAY.fullmatch(value) is None:
         raise ValueError("a day is written as in 2026-01-31")
     return value
 
 
+def _digits(value: object) -> object:
+    """Of a parameter: "1_000", " 1" and "+1" are no numbers, though Python takes them for some."""
+    if isinstance(value, str) and _NUMBER.fullmatch(value) is None:
+        raise ValueError("a number is written in digits")
+    return value
+
+
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 #: behind the bounds of a number, which the document would not know otherwise
 WHOLE = BeforeValidator(_whole)
+#: the same, of a table of numbers
+WHOLE_EACH = BeforeValidator(_whole_each)
+DIGITS = BeforeValidator(_digits)
 Day = Annotated[date, BeforeValidator(_iso_day)]
 
 #: something that can be read, of any length; a zero byte is in no text that people write
 TEXT = r"^[^\x00]*[^\s\x00-\x1f\x7f-\x9f][^\x00]*$"
 PRINTED = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$"
+#: as `base64.b64decode` takes it when it is strict, which is where it is refused, in better words
+BASE64 = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 AGENT = rf"^(?:{NAME.pattern})$"
 
 Text = Annotated[str, Field(min_length=1, pattern=TEXT, description="Not empty.")]
@@ -86,9 +103,9 @@ AgentId = Annotated[str, Path(max_length=32, pattern=AGENT, description="An agen
 TeamId = Annotated[str, Path(max_length=32, pattern=AGENT, description="A team's id.")]
 Id = Annotated[str, Path(max_length=128, pattern=rf"^(?:{PUBLIC.pattern})$")]
 Number = Annotated[int, Path(ge=0, le=MOST)]
-Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most.")]
-After = Annotated[int, Query(ge=0, le=MOST, description="Only what has a higher number.")]
-Before = Annotated[int, Query(ge=1, le=MOST, description="Only what has a lower number.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most."), DIGITS]
+After = Annotated[int, Query(ge=0, le=MOST, description="Only what has a higher number."), DIGITS]
+Before = Annotated[int, Query(ge=1, le=MOST, description="Only what has a lower number."), DIGITS]
 OfAgent = Annotated[str | None, Query(max_length=32, pattern=AGENT, description="Only what is about this agent.")]
 
 
@@ -103,7 +120,17 @@ class FileGiven(Given):
     """A file that goes with a message."""
 
     name: Annotated[str, Field(min_length=1, max_length=200, description="A plain file name.")]
-    content: Annotated[str, Field(description="What is in it, as base64.", json_schema_extra={"format": "base64"})]
+    content: Annotated[str, Field(description="What is in it, as base64.", json_schema_extra={"pattern": BASE64})]
+
+
+FilePath = Annotated[
+    str,
+    Field(
+        max_length=4096,
+        pattern=r"^/[^\x00]*$",
+        description="Where a file is on the office's machine; only from a client there that shows the token.",
+    ),
+]
 
 
 def errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -116,6 +143,7 @@ WORDS = {
     401: "The token is missing or wrong.",
     403: "The request came by a name, or from a page, that is not permitted.",
     404: "There is no such thing.",
+    408: "The body has not come to its end in time.",
     409: "It is not in a state that allows this, or was changed meanwhile.",
     410: "The events that were asked for are no longer kept.",
     413: "The body or the message is too large.",

@@ -6,7 +6,19 @@ from typing import Annotated
 
 from pydantic import Field
 
-from manydesks.api.shapes.base import WHOLE, AgentName, ClientId, File, FileGiven, Given, MaybeWord, Shown, Text, Word
+from manydesks.api.shapes.base import (
+    WHOLE,
+    AgentName,
+    ClientId,
+    File,
+    FileGiven,
+    FilePath,
+    Given,
+    MaybeWord,
+    Shown,
+    Text,
+    Word,
+)
 
 
 class MessageGiven(Given):
@@ -24,7 +36,7 @@ class MessageGiven(Given):
     message_id: Annotated[
         ClientId | None, Field(description="The client's own; one that is known already is refused with 409.")
     ] = None
-    files: Annotated[list[FileGiven], Field(max_length=10, default_factory=list)]
+    files: Annotated[list[FileGiven | FilePath], Field(max_length=10, default_factory=list)]
     priority: Annotated[int, Field(ge=-100, le=100, description="Between agents' lanes, the higher first."), WHOLE] = 0
     not_before: Annotated[int | None, Field(ge=0, lt=2**53, description="Nobody begins before, ms UTC."), WHOLE] = None
 
@@ -53,6 +65,49 @@ class Answer(Shown):
     files: list[File]
 
 
+class Tool(Shown):
+    tool: str
+    ok: bool
+    duration_ms: int | None
+
+
+class MessageRun(Shown):
+    id: str
+    attempt: int
+    outcome: str | None
+    reason: str | None
+    started_at: int
+    duration_ms: int | None
+    input_tokens: int | None = Field(description="Of the whole run, whoever asks.")
+    output_tokens: int | None
+    cost_usd: float | None
+    message: str = Field(description="The first of the messages that it was about.")
+    messages: int = Field(description="How many those were.")
+    tools: list[Tool]
+
+
+class Before(Shown):
+    message_id: str
+    status: str
+    sender: str
+
+
+class Part(Shown):
+    """One of the answers that a chain or a join waits for."""
+
+    message_id: str
+    agent: str | None
+    status: str
+    reason: str | None = None
+
+
+class Wait(Shown):
+    kind: str
+    status: str
+    until: int | None
+    parts: list[Part]
+
+
 class Message(Shown):
     message_id: str
     trace_id: str
@@ -70,6 +125,12 @@ class Message(Shown):
     updated_at: int
     last_error: str | None
     hold_reason: str | None
+    not_before: int | None = Field(description="Nobody begins before, ms UTC.")
+    agent_paused: bool
+    before: int = Field(description="How many are before it in its lane.")
+    waits_for: list[Before] = Field(description="The first of them.")
+    wait: Wait | None = Field(description="The answers that it waits for, or has waited for.")
+    runs: list[MessageRun]
     files: list[File]
     responses: list[Answer] = Field(description="Also the run's answer to others, if it was for this one too.")
 

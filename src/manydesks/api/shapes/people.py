@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -10,6 +11,8 @@ from manydesks.api.shapes.base import PRINTED, WHOLE, AgentName, Given, MaybeWor
 
 Name = Annotated[str, Field(min_length=1, max_length=80, pattern=PRINTED, description="One line that can be printed.")]
 
+AS_READ = "As it was read; it is not looked at."
+
 
 class Agent(Shown):
     id: str
@@ -17,6 +20,7 @@ class Agent(Shown):
     provider: str
     model: str | None
     workspace: str
+    working_directory: str = Field(alias="working_directory", description="Its workspace, on the office's machine.")
     sandbox: str | None
     options: dict[str, Any]
     concurrency: int
@@ -40,7 +44,8 @@ class BudgetGiven(Given):
     def spelled(self) -> str:
         """As the act takes it."""
         parts = [
-            f"{value:f} usd/day" if name == "usd" else f"{value} {name}/day"
+            # as it was given: cut to millionths, a cap that is too small to be one would become none at all
+            f"{Decimal(repr(value)):f} usd/day" if name == "usd" else f"{value} {name}/day"
             for name, value in self
             if value is not None
         ]
@@ -63,6 +68,16 @@ class AgentGiven(Given):
     reaches: Annotated[list[AgentName] | None, Field(max_length=1000)] = None
     system_prompt: Annotated[str | None, Field(alias="system_prompt", max_length=1_000_000)] = None
     version: Version = None
+    #: what `GET` shows and nobody changes here, so that what was read can be sent back
+    id: Annotated[str | None, Field(description="As in the address.")] = None
+    working_directory: Annotated[
+        str | None, Field(alias="working_directory", description="As `workspace`; of another one there is a notice.")
+    ] = None
+    teams: Annotated[list[str] | None, Field(description=AS_READ)] = None
+    paused: Annotated[bool | None, Field(description=AS_READ)] = None
+    pause_reason: Annotated[str | None, Field(description=AS_READ)] = None
+    pending: Annotated[int | None, Field(description=AS_READ), WHOLE] = None
+    processing: Annotated[int | None, Field(description=AS_READ), WHOLE] = None
 
 
 class Changed(Shown):
@@ -95,6 +110,7 @@ class TeamChanged(Changed):
 
 
 class Prompt(Shown):
+    ok: bool = True
     content: str
     path: str = Field(description="Relative to the office's home.")
     version: str
@@ -107,12 +123,20 @@ class PromptGiven(Given):
 
 class WorkspaceFile(Shown):
     name: str
+    path: str = Field(description="Relative to the folder.")
     bytes: int
     modified_at: int
     content: str | None = Field(description="None: it is no text, or too long to be shown.")
 
 
+class Memory(Shown):
+    index: str = Field(description="What it keeps of it before its eyes: `memory/README.md`.")
+    files: list[WorkspaceFile]
+    memory_dir: str = Field(description="Relative to the office's home.")
+
+
 class Skill(Shown):
+    id: str = Field(description="Its folder.")
     name: str
     description: str | None
     path: str
@@ -126,6 +150,10 @@ class Said(Shown):
     message_id: str | None
     message: str
     created_at: int
+    row_agent: str = Field(alias="agent_id")
+    row_message: str | None = Field(alias="message_id")
+    content: str = Field(description="As `message`.")
+    row_created: int = Field(alias="created_at")
 
 
 class SessionReset(Shown):
@@ -147,6 +175,9 @@ class Post(Shown):
     sender: str | None
     message: str
     created_at: int
+    row_team: str = Field(alias="team_id")
+    row_from: str = Field(alias="from_agent", description="`user` for people.")
+    row_created: int = Field(alias="created_at")
 
 
 class PostGiven(Given):

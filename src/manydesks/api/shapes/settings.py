@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import ConfigDict, Field, create_model
+from pydantic import ConfigDict, Field, WithJsonSchema, create_model
 
-from manydesks.api.shapes.base import WHOLE, Given, Shown, Version
+from manydesks.api.shapes.base import AGENT, WHOLE, WHOLE_EACH, Given, Shown, Version
 from manydesks.settings.model import Option, PriceSettings, Section, TableName, UpstreamSettings, sections
 
 
@@ -20,11 +20,18 @@ class Secret(Shown):
     set: bool = True
 
 
+def _numbers(kind: Any) -> tuple[Any, ...]:
+    if kind is int:
+        return (WHOLE,)
+    # the second of a dict's arguments is what it holds, with its bounds
+    return (WHOLE_EACH,) if get_origin(kind) is dict and get_args(get_args(kind)[1])[:1] == (int,) else ()
+
+
 def _partial(name: str, section: type[Section]) -> type[Partial]:
     fields: dict[str, Any] = {}
     for key, field in section.model_fields.items():
         kind: Any = field.annotation
-        marks = (*field.metadata, WHOLE) if kind is int else field.metadata
+        marks = (*field.metadata, *_numbers(kind))
         if marks:
             kind = Annotated[(kind, *marks)]
         fields[key] = (kind | None, Field(default=None, description=field.description))
@@ -36,14 +43,19 @@ _SECTIONS: dict[str, Any] = {
     name: (_partial(name, section) | None, Field(default=None, description=(section.__doc__ or "").strip()))
     for name, section in sections().items()
 }
+#: the document says which names there are; one that is none is refused in the settings' own words
+Key = Annotated[TableName, WithJsonSchema({"type": "string", "pattern": AGENT})]
 _TABLES: dict[str, Any] = {
-    "upstreams": (dict[TableName, _partial("upstream", UpstreamSettings) | None] | None, None),  # type: ignore[misc]
-    "prices": (dict[TableName, _partial("price", PriceSettings) | None] | None, None),  # type: ignore[misc]
-    "providers": (dict[TableName, dict[str, Option | None] | None] | None, None),
-    "channels": (dict[TableName, dict[str, Option | None] | None] | None, None),
+    "upstreams": (dict[Key, _partial("upstream", UpstreamSettings) | None] | None, None),  # type: ignore[misc]
+    "prices": (dict[Key, _partial("price", PriceSettings) | None] | None, None),  # type: ignore[misc]
+    "providers": (dict[Key, dict[str, Option | None] | None] | None, None),
+    "channels": (dict[Key, dict[str, Option | None] | None] | None, None),
 }
 _SECRETS = Annotated[
-    dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")], Annotated[str, Field(max_length=65_536)] | None]
+    dict[
+        Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")],
+        Annotated[str, Field(min_length=1, max_length=65_536)] | None,
+    ]
     | None,
     Field(description="Values by name; None forgets one. They never come back."),
 ]
@@ -61,3 +73,8 @@ class SettingsShown(Shown):
     version: str
     secrets: dict[str, Secret] = Field(description="Their names; values never leave.")
     next_start: list[str] = Field(description="Settings that were changed and take effect at the next start.")
+
+
+class SettingsChanged(SettingsShown):
+    ok: bool = True
+    settings: SettingsShown = Field(description="The same once more.")

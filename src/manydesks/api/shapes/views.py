@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from manydesks.api.shapes.base import Given, Shown, Text, Word
 
@@ -20,6 +20,14 @@ class Event(Shown):
     session_id: str | None
     agent: str | None
     data: dict[str, Any]
+    type: str = Field(description="As `kind`.")
+    timestamp: int = Field(description="As `at`.")
+    agent_id: str | None = Field(description="As `agent`.")
+    channel: str | None = Field(default=None, description="This and what follows: as in `data`, where it is there.")
+    sender: str | None = None
+    from_agent: str | None = None
+    to_agent: str | None = None
+    team_id: str | None = None
 
 
 class Events(Shown):
@@ -183,5 +191,32 @@ class Plugins(Shown):
     plugins: list[dict[str, Any]] = Field(description="As `manydesks hook list --json` has them.")
 
 
+class LogEntry(Shown):
+    source: str = Field(description="`office`, or the session of a desk.")
+    at: str = Field(description="When it was written, as the line says, or the one before it.")
+    text: str
+
+
 class Logs(Shown):
-    lines: list[str]
+    lines: list[str] = Field(description="Oldest first.")
+    entries: list[LogEntry] = Field(description="The same, each with where it is from.")
+
+
+class Step(Shown):
+    """What an agent did, as the provider `rehearsal` plays it back; what else it holds depends on its type."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(description="`text`, `tool_call`, `tool_result`, `usage`, `answer` or `error`.")
+
+
+class Finding(Shown):
+    what: str
+    level: Literal["ok", "note", "bad"]
+    says: str
+    advice: str = Field(description="What to do; empty: nothing.")
+
+
+class Checkup(Shown):
+    ok: bool = Field(description="All that is set up can work.")
+    findings: list[Finding]

@@ -17,8 +17,8 @@ from manydesks.mailbox import walk
 from manydesks.office.workspace.roster import renewed
 
 NAME = "AGENTS.md"
-#: a complete file that has not taken the other's place yet; one that a killed office left is overwritten
-NEW = ".AGENTS.md.new"
+#: what an agent looks after by itself; written by people in the same way
+HEARTBEAT = "HEARTBEAT.md"
 #: a manual that is larger is left alone
 MOST_BYTES = 1 << 20
 #: how often a file that somebody else writes just now is looked at again
@@ -55,19 +55,19 @@ def refresh(folder: Path, part: str) -> Manual:
     raise BadInput("somebody else writes it just now")
 
 
-def read(folder: Path) -> bytes | None:
-    """What it says; None: it is not there. Raises as `refresh`."""
-    found = _read(folder)
+def read(folder: Path, name: str = NAME) -> bytes | None:
+    """What it, or the heartbeat, says; None: it is not there. Raises as `refresh`."""
+    found = _read(folder, name)
     return None if found is None else found[0]
 
 
-def write(folder: Path, data: bytes) -> None:
+def write(folder: Path, data: bytes, name: str = NAME) -> None:
     """Put these words in its place, whole. Raises as `refresh`."""
     if len(data) > MOST_BYTES:
         raise BadInput(f"it would be larger than {MOST_BYTES} bytes")
     for _ in range(TRIES):
-        found = _read(folder)
-        if _replace(folder, data, None if found is None else found[1]):
+        found = _read(folder, name)
+        if _replace(folder, data, None if found is None else found[1], name):
             return
     raise BadInput("somebody else writes it just now")
 
@@ -80,13 +80,13 @@ def look(folder: Path) -> Manual:
     return Manual.UNMARKED if renewed(found[0], "") is None else Manual.KEPT
 
 
-def _read(folder: Path) -> tuple[bytes, os.stat_result] | None:
+def _read(folder: Path, name: str = NAME) -> tuple[bytes, os.stat_result] | None:
     with walk.folder(folder) as inside:
         try:
-            os.stat(NAME, dir_fd=inside, follow_symlinks=False)
+            os.stat(name, dir_fd=inside, follow_symlinks=False)
         except FileNotFoundError:
             return None
-    with walk.opened(folder, (NAME,)) as handle, os.fdopen(handle, "rb", closefd=False) as file:
+    with walk.opened(folder, (name,)) as handle, os.fdopen(handle, "rb", closefd=False) as file:
         known = os.fstat(handle)
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
@@ -94,13 +94,15 @@ def _read(folder: Path) -> tuple[bytes, os.stat_result] | None:
     return data, known
 
 
-def _replace(folder: Path, data: bytes, known: os.stat_result | None) -> bool:
+def _replace(folder: Path, data: bytes, known: os.stat_result | None, name: str = NAME) -> bool:
     """Put a complete file in its place. False: it is not the one that was read any more."""
+    # complete, and not in its place yet; one that a killed office left is overwritten
+    fresh = f".{name}.new"
     with walk.folder(folder) as inside:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(NEW, dir_fd=inside)
+            os.unlink(fresh, dir_fd=inside)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        handle = os.open(NEW, flags, 0o600, dir_fd=inside)
+        handle = os.open(fresh, flags, 0o600, dir_fd=inside)
         try:
             with os.fdopen(handle, "wb") as new:
                 new.write(data)
@@ -108,17 +110,17 @@ def _replace(folder: Path, data: bytes, known: os.stat_result | None) -> bool:
                 os.fchmod(handle, stat.S_IMODE(known.st_mode) if known is not None else 0o600)
                 os.fsync(handle)
             try:
-                now = os.stat(NAME, dir_fd=inside, follow_symlinks=False)
+                now = os.stat(name, dir_fd=inside, follow_symlinks=False)
             except FileNotFoundError:
                 now = None
             same = (now and _mark(now)) == (known and _mark(known))
             if same:
-                os.rename(NEW, NAME, src_dir_fd=inside, dst_dir_fd=inside)
+                os.rename(fresh, name, src_dir_fd=inside, dst_dir_fd=inside)
             else:
-                os.unlink(NEW, dir_fd=inside)
+                os.unlink(fresh, dir_fd=inside)
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(NEW, dir_fd=inside)
+                os.unlink(fresh, dir_fd=inside)
             raise
     return same
 
