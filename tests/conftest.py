@@ -5,16 +5,31 @@ from __future__ import annotations
 import importlib.util
 import os
 import signal
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-#: the tests with a Spark session
+#: the tests with a Spark session, and those elsewhere whose commands start one
 SPARK = "tests/pipeline/"
+SPARK_ELSEWHERE = ("::test_the_blocks_of_a_page_run_with_spark[", "::test_ten_kills_lose_nothing_and_double_nothing")
+
+#: starts Spark as a command does, and keeps its Java when the session has ended
+KEEPER = """
+import sys
+from pathlib import Path
+from manydesks.pipeline.session import SparkOptions, end, session
+spark = session(SparkOptions(master="local[2]", folder=Path(sys.argv[1])))
+parameters = spark.sparkContext._gateway.gateway_parameters
+end(spark)
+print(parameters.port, parameters.auth_token, flush=True)
+sys.stdin.read()
+"""
 
 # The same examples in every run, so that a failure is a change of the code; `deep` looks for new ones. Examples drive
 # real files, so their time says nothing.
@@ -42,15 +57,32 @@ def home() -> Iterator[Path]:
         yield Path(folder) / "home"
 
 
+@pytest.fixture(scope="session")
+def kept_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    """Variables with which a command has its Spark session in a Java that is there already: it starts in a second, and
+    what Java has compiled for one command, the next one has. One command at a time, and one that ends by itself.
+
+    For what a command does and says. How a Java is started, what becomes of what it says, and how it ends with its
+    command is tried where commands start their own: the README, two runs at once, clusters, the watch, and kills.
+    """
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+    command = [sys.executable, "-c", KEEPER, str(tmp_path_factory.mktemp("java"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as keeper:
+        assert keeper.stdout is not None
+        port, secret = keeper.stdout.readline().split()
+        yield {"PYSPARK_GATEWAY_PORT": port, "PYSPARK_GATEWAY_SECRET": secret}
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """One JVM is enough, and the tests of the pipeline share its session: whatever the number of workers, they all run
-    in the same one. By their folder, since a worker cannot tell of the marks that its tests have."""
+    in the same one. By their names, since a worker cannot tell of the marks that its tests have."""
     from xdist.scheduler import LoadScopeScheduling
 
     class OneForSpark(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return SPARK if nodeid.startswith(SPARK) else nodeid
+            spark = nodeid.startswith(SPARK) or any(name in nodeid for name in SPARK_ELSEWHERE)
+            return SPARK if spark else nodeid
 
     return OneForSpark(config, log)
 

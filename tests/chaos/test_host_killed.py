@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -143,11 +146,10 @@ def gapless(reader) -> None:
     assert seqs == list(range(1, reader.head() + 1))
 
 
-def command(home: Path, *words: str) -> str:
+def command(home: Path, environ: Mapping[str, str], *words: str) -> str:
     """One real command on this home; what it printed."""
-    run = subprocess.run(
-        [sys.executable, "-m", "manydesks", "--home", str(home), *words], capture_output=True, text=True, timeout=200
-    )
+    words = (sys.executable, "-m", "manydesks", "--home", str(home), *words)
+    run = subprocess.run(words, capture_output=True, text=True, timeout=200, env={**os.environ, **environ})
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -158,21 +160,22 @@ COLUMNS = "seq, at, kind, trace, parent, message, run, session, agent, body, dat
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_ten_kills_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+def test_ten_kills_lose_nothing_and_double_nothing(tmp_path: Path, kept_java: Mapping[str, str]) -> None:
     home = tmp_path / "home"
     office = survive(home, kills=10, seed=1)
     # the lake equals the ledger after the next run, archived in two steps: what was there, and what came later
-    command(home, "pipeline", "run")
+    command(home, kept_java, "pipeline", "run")
     office.start()
     office.door.ask("send", text="one more", message_id="console_onemore1")
     assert office.stop() == 0
-    command(home, "pipeline", "run")
-    lake = json.loads(command(home, "--json", "pipeline", "query", f"select {COLUMNS} from events order by seq"))
+    command(home, kept_java, "pipeline", "run")
+    ask = partial(command, home, kept_java, "--json", "pipeline", "query")
+    lake = json.loads(ask(f"select {COLUMNS} from events order by seq"))
     with closing(sqlite3.connect(f"file:{home}/office.db?mode=ro", uri=True)) as db:
         ledger = [list(row) for row in db.execute(f"select {COLUMNS} from export_events order by seq")]
         bodies = [list(row) for row in db.execute("select id, text from export_bodies order by id")]
     assert lake["rows"] == ledger
-    texts = json.loads(command(home, "--json", "pipeline", "query", "select id, text from bodies order by id"))
+    texts = json.loads(ask("select id, text from bodies order by id"))
     assert texts["rows"] == bodies
 
 

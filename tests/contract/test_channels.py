@@ -179,6 +179,7 @@ async def test_a_terminal_that_stands_still_delays_nobody(monkeypatch: pytest.Mo
     assert terminal.getvalue() == ""
     terminal.goes_on.set()
     screen.close(10)
+    assert not screen._thread.is_alive()  # told that it is over, though its queue was full
     assert "line 0\n" in terminal.getvalue()
 
 

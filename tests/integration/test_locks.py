@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from manydesks.domain.errors import AlreadyRunning, StoreBusy
+from manydesks.office import lock
 from manydesks.office.lock import KernelLock, host_locks, running_host, write_lock
 from manydesks.settings.home import Home
 from manydesks.testing.office import OfficeProcess
@@ -51,8 +52,8 @@ def test_a_command_that_saw_no_host_asks_the_one_that_came(office: OfficeProcess
     assert office.door.ask("send", text="hello")["messages"]
 
 
-@pytest.mark.slow
-def test_a_write_that_never_ends_is_not_waited_for_without_end(prepared: Home) -> None:
+def test_a_write_that_never_ends_is_not_waited_for_without_end(prepared: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lock, "WAIT_SECONDS", 0.2)
     with write_lock(prepared), pytest.raises(StoreBusy), write_lock(prepared, gives_way=True):
         pass
     with write_lock(prepared), pytest.raises(StoreBusy), host_locks(prepared):

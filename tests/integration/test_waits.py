@@ -100,6 +100,7 @@ def test_who_waits_too_long_is_told(make_office: Callable[..., OfficeProcess], s
     assert dead["lastError"].startswith("it waited 1 s in vain. @writer has not answered")
     assert "dead letter" in dead["responses"][0]["text"]
     assert office.until(ended(join, "completed"))["wait"]["status"] == "timed_out"
+    office.kill()  # closing it would wait for the one that sleeps
 
 
 def test_kills_between_part_and_step_lose_nothing_and_double_nothing(staffed: OfficeProcess, shell: Shell) -> None:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from manydesks.testing.history import Made
+from manydesks.testing.history import Made, Shape, history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from manydesks.pipeline.columns import TableSpec
+
+    TableRows = Callable[[Path, TableSpec], list[tuple[Any, ...]]]
 
 SCHEMA = """
 create table if not exists events (
@@ -105,6 +109,56 @@ class Ledger:
         return sqlite3.connect(self.path)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Grown:
+    """A store, and the lake that two runs have made of it."""
+
+    ledger: Ledger
+    lake: Path
+    #: the events of the first run, and the version of their table after it
+    first: int
+    version: int
+
+    #: a history of two days, of which one trace goes on to the second
+    shape = Shape(events=200, agents=2, days=2)
+    #: a text that nothing else is like, and the number of one that was erased before it was archived
+    said = "zebra crossing zebra crossing"
+    erased = 2
+
+    @classmethod
+    def events(cls) -> list[Made]:
+        made = list(history(cls.shape))
+        first = next(number for number, event in enumerate(made) if event.kind == "message_enqueued")
+        made[first] = replace(made[first], text=cls.said)
+        done = next(event for event in made if event.kind == "message_completed")
+        tool = {"tool": "Bash", "call": "c9", "ok": True}
+        return [*made, replace(done, kind="tool_done", at=made[-1].at + 1, run="run_unknown", data=tool)]
+
+    def copy(self, folder: Path) -> Grown:
+        """For those who go on with it."""
+        shutil.copy(self.ledger.path, folder / "office.db")
+        lake = Path(shutil.copytree(self.lake, folder / "lake"))
+        return replace(self, ledger=Ledger(folder / "office.db"), lake=lake)
+
+
+@pytest.fixture(scope="session")
+def grown(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Grown:
+    """Made once, for those who only look."""
+    from manydesks.pipeline import tables
+    from manydesks.pipeline.bronze import EVENTS
+    from manydesks.pipeline.jobs.whole import run
+
+    folder = tmp_path_factory.mktemp("grown")
+    ledger, lake, events = Ledger(folder / "office.db"), folder / "lake", Grown.events()
+    ledger.tell(events[:120])
+    ledger.execute("update bodies set text = '', erased_at = 5 where id = ?", Grown.erased)
+    first = run(ledger.path, lake, spark, lambda *_: None).to_seq
+    version = tables.version(lake, EVENTS)
+    ledger.tell(events[120:])
+    run(ledger.path, lake, spark, lambda *_: None)
+    return Grown(ledger=ledger, lake=lake, first=first, version=version)
+
+
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "office.db")
@@ -122,13 +176,17 @@ def lake(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def table_rows() -> Callable[[SparkSession, Path, TableSpec], list[tuple[Any, ...]]]:
-    """All rows of a table of the lake, in an order of their own."""
+def table_rows() -> TableRows:
+    """All rows of a table of the lake, in an order of their own; without Spark, which takes longer to begin than to
+    read so little."""
+    import pyarrow.parquet as pq
+
     from manydesks.pipeline import tables
 
-    def rows(spark: SparkSession, lake: Path, spec: TableSpec) -> list[tuple[Any, ...]]:
-        found = tables.read(spark, lake, spec).select(*(column.name for column in spec.columns))
-        return sorted((tuple(row) for row in found.collect()), key=repr)
+    def rows(lake: Path, spec: TableSpec) -> list[tuple[Any, ...]]:
+        names = [column.name for column in spec.columns]
+        found = (row for path in tables.files(lake, spec) for row in pq.ParquetFile(path).read().to_pylist())
+        return sorted((tuple(row[name] for name in names) for row in found), key=repr)
 
     return rows
 

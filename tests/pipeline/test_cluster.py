@@ -45,6 +45,8 @@ SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 SECRET = "not-for-the-command-line"
 #: made of the history; the others tell of the runs
 COMPARED = [spec for spec in TABLES.values() if spec.layer in ("bronze", "silver", "gold")]
+#: every part lives for seconds here: the quick compiler alone, and one thread that collects garbage
+BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: a wait that ends long before the test does
 PATIENCE = 600
 
@@ -129,7 +131,8 @@ def standalone(folder: Path) -> Iterator[Cluster]:
     folder.mkdir()
     home = write_launcher(find_java(os.environ), folder / "java", Path("/dev/stderr"))
     quiet = {name: value for name, value in os.environ.items() if not name.startswith(("MANYDESKS_", "PYTHON"))}
-    environ = {**quiet, "JAVA_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "256m"}
+    daemons = {"SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": BRIEF}
+    environ = {**quiet, "JAVA_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1", **daemons}
     # nobody but those who know the secret may run code in this cluster
     secret = folder / "cluster.properties"
     secret.touch(mode=0o600)
@@ -176,7 +179,7 @@ class Office:
 def office(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Office:
     folder = tmp_path_factory.mktemp("office")
     home = Home(folder / "home")
-    simulate(home, Shape(events=400, agents=3, days=3, seed=5), lambda done: None)
+    simulate(home, Shape(events=200, agents=2, days=2, seed=5), lambda done: None)
     run(home.office_db, folder / "lake", spark, lambda *_: None, SystemClock())
     expected = contents(folder / "lake")
     assert all(expected[name] for name in ("events", "bodies", "messages", "spans", "agent_daily", "topics_daily"))
@@ -190,8 +193,9 @@ def start(home: Path, python: Path, *words: str) -> subprocess.Popen[str]:
         "spark.authenticate": "true",
         "spark.authenticate.secret": "secret:cluster",
         "spark.executor.memory": "512m",
-        # an executor lives for seconds here: the quick compiler alone
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.executor.extraJavaOptions": BRIEF,
+        # what a worker had that is gone is not asked for again and again
+        "spark.shuffle.io.retryWait": "100ms",
         "spark.pyspark.python": str(python),
     }
     table = ", ".join(f'"{name}" = "{value}"' for name, value in options.items())

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -27,10 +28,10 @@ def manydesks(home: Path, *args: str, before: str = "", **environ: str) -> subpr
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_run_query_status(home: Path) -> None:
+def test_run_query_status(home: Path, kept_java: Mapping[str, str]) -> None:
     assert manydesks(home, "agent", "add", "coder").returncode == 0
 
-    ran = manydesks(home, "pipeline", "run")
+    ran = manydesks(home, "pipeline", "run", **kept_java)
     assert (ran.returncode, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()
     assert lines[0].split() == ["STEP", "ROWS", "IN", "ROWS", "OUT", "SECONDS"]
@@ -39,16 +40,17 @@ def test_run_query_status(home: Path) -> None:
     assert {"messages", "spans", "agent_daily", "topics_daily"} <= set(steps)
     assert lines[-1].endswith("level with the ledger.")
 
-    asked = manydesks(home, "pipeline", "query", "--csv", "select kind, min(seq) as seq from events group by kind")
+    sql = "select kind, min(seq) as seq from events group by kind"
+    asked = manydesks(home, "pipeline", "query", "--csv", sql, **kept_java)
     assert (asked.returncode, asked.stderr) == (0, "")
     assert "agent_added,1" in asked.stdout.splitlines()
 
-    wrong = manydesks(home, "pipeline", "query", "select * from evnts")
+    wrong = manydesks(home, "pipeline", "query", "select * from evnts", **kept_java)
     assert (wrong.returncode, wrong.stdout) == (1, "")
     said = "manydesks: The pipeline failed: the lake has no table 'evnts'; did you mean 'events'?\n"
     assert wrong.stderr == said
 
-    shown = manydesks(home, "--json", "pipeline", "status", "--check")
+    shown = manydesks(home, "--json", "pipeline", "status", "--check", **kept_java)
     assert (shown.returncode, shown.stderr) == (0, "")
     status = json.loads(shown.stdout)
     assert (status["behind"], status["agrees"], status["lastRun"]["ok"]) == (0, True, True)

@@ -33,25 +33,24 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.pipeline.conftest import Ledger
+    from tests.pipeline.conftest import Grown, Ledger, TableRows
+
+    Contents = Callable[[Path], dict[str, list[tuple[Any, ...]]]]
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
-SHAPE = Shape(events=120, agents=2, days=2)
-LATER = Shape(events=40, agents=2, days=1, seed=4, begins=SHAPE.begins + 3 * DAY_MS)
+#: after all that the lake has
+BEGINS = Shape(events=0).begins + 3 * DAY_MS
+LATER = Shape(events=40, agents=2, days=1, seed=4, begins=BEGINS)
 
 
 def bring(ledger: Ledger, lake: Path, spark: SparkSession) -> RunReport:
     return run(ledger.path, lake, spark, lambda *_: None)
 
 
-def rows(spark: SparkSession, lake: Path, spec: TableSpec) -> list[tuple[Any, ...]]:
-    found = tables.read(spark, lake, spec).select(*(column.name for column in spec.columns))
-    return sorted((tuple(row) for row in found.collect()), key=repr)
-
-
-def contents(spark: SparkSession, lake: Path) -> dict[str, list[tuple[Any, ...]]]:
-    return {spec.name: rows(spark, lake, spec) for spec in (*SILVER, *GOLD)}
+@pytest.fixture(scope="module")
+def contents(table_rows: TableRows) -> Contents:
+    return lambda lake: {spec.name: table_rows(lake, spec) for spec in (*SILVER, *GOLD)}
 
 
 def versions(lake: Path) -> dict[str, int]:
@@ -62,32 +61,27 @@ def without(spec: TableSpec, *names: str) -> TableSpec:
     return replace(spec, columns=tuple(column for column in spec.columns if column.name not in names))
 
 
-@pytest.fixture(scope="module")
-def made(
-    tmp_path_factory: pytest.TempPathFactory, make_ledger: Callable[[Path], Ledger], spark: SparkSession
-) -> tuple[Path, Path]:
-    """A store, and the lake that this version makes of it."""
-    folder = tmp_path_factory.mktemp("made")
-    ledger = make_ledger(folder / "office.db")
-    ledger.tell(history(SHAPE))
-    bring(ledger, folder / "lake", spark)
-    return ledger.path, folder / "lake"
+@pytest.fixture
+def copy(grown: Grown, tmp_path: Path) -> Grown:
+    return grown.copy(tmp_path)
 
 
 @pytest.fixture
-def lake(made: tuple[Path, Path], tmp_path: Path) -> Path:
-    """A copy of it."""
-    return Path(shutil.copytree(made[1], tmp_path / "lake"))
+def lake(copy: Grown) -> Path:
+    """One that this version has made."""
+    return copy.lake
 
 
 @pytest.fixture
-def ledger(made: tuple[Path, Path], tmp_path: Path, make_ledger: Callable[[Path], Ledger]) -> Ledger:
-    shutil.copy(made[0], tmp_path / "office.db")
-    return make_ledger(tmp_path / "office.db")
+def ledger(copy: Grown) -> Ledger:
+    """The store that it was made of."""
+    return copy.ledger
 
 
-def test_what_no_version_knows_is_kept_and_stops_nothing(ledger: Ledger, lake: Path, spark: SparkSession) -> None:
-    at = SHAPE.begins + 5 * DAY_MS
+def test_what_no_version_knows_is_kept_and_stops_nothing(
+    ledger: Ledger, lake: Path, spark: SparkSession, table_rows: TableRows, contents: Contents
+) -> None:
+    at = BEGINS + 2 * DAY_MS
     about: dict[str, Any] = {"trace": "odd", "message": "m1", "agent": "agent-00", "session": "s"}
     stored = {"channel": "console", "sender": "ann", "kind": "chat", "hop": 0, "priority": 5}
     unknown = {"from_the_future": {"deep": [1, None]}, "channel": 7, "hop": "many", "sender": {"a": 1}, "kind": [1]}
@@ -102,10 +96,10 @@ def test_what_no_version_knows_is_kept_and_stops_nothing(ledger: Ledger, lake: P
     )
     torn = '{"duration_ms": 5, "outc'
     ledger.execute("update events set data = ? where kind = 'message_completed' and trace = 'odd'", torn)
-    before = {row[1] for row in rows(spark, lake, MESSAGES)}
+    before = {row[1] for row in table_rows(lake, MESSAGES)}
     bring(ledger, lake, spark)
 
-    assert rows(spark, lake, EVENTS) == sorted(ledger.events(), key=repr)
+    assert table_rows(lake, EVENTS) == sorted(ledger.events(), key=repr)
     found = {row["message_id"]: row for row in tables.read(spark, lake, MESSAGES).collect()}
     assert found.keys() == before | {"m1", "m2"}
     first, second = found["m1"], found["m2"]
@@ -115,9 +109,9 @@ def test_what_no_version_knows_is_kept_and_stops_nothing(ledger: Ledger, lake: P
     [trace] = tables.read(spark, lake, TRACES).where("trace = 'odd'").collect()
     assert trace["events"] == 5
 
-    grown = contents(spark, lake)
+    grown = contents(lake)
     run(ledger.path, lake, spark, lambda *_: None, rebuild=True)
-    assert contents(spark, lake) == grown
+    assert contents(lake) == grown
 
 
 def downgrade(lake: Path, spec: TableSpec, spark: SparkSession, *names: str) -> None:
@@ -137,8 +131,8 @@ def downgrade(lake: Path, spec: TableSpec, spark: SparkSession, *names: str) -> 
     found.unpersist()
 
 
-def test_an_older_lake_is_brought_up(ledger: Ledger, lake: Path, spark: SparkSession) -> None:
-    expected = contents(spark, lake)
+def test_an_older_lake_is_brought_up(ledger: Ledger, lake: Path, spark: SparkSession, contents: Contents) -> None:
+    expected = contents(lake)
     # one that a fold needs, one that is only told of, and one of gold
     downgrade(lake, MESSAGES, spark, "team", "received_seq")
     downgrade(lake, USAGE, spark, "provider")
@@ -146,7 +140,10 @@ def test_an_older_lake_is_brought_up(ledger: Ledger, lake: Path, spark: SparkSes
     before = versions(lake)
 
     report = bring(ledger, lake, spark)
-    assert contents(spark, lake) == expected
+    assert contents(lake) == expected
+    for spec in (MESSAGES, USAGE, COST_DAILY):
+        found = tables.read(spark, lake, spec).select(*spec.schema.names).collect()
+        assert sorted(map(tuple, found), key=repr) == expected[spec.name]
     written = {step.name for step in report.steps if step.rows}
     assert {"messages", "usage", "cost_daily"} <= written
     after = versions(lake)
@@ -154,9 +151,9 @@ def test_an_older_lake_is_brought_up(ledger: Ledger, lake: Path, spark: SparkSes
 
     ledger.tell(history(LATER))
     bring(ledger, lake, spark)
-    grown = contents(spark, lake)
+    grown = contents(lake)
     run(ledger.path, lake, spark, lambda *_: None, rebuild=True)
-    assert contents(spark, lake) == grown
+    assert contents(lake) == grown
 
 
 def test_what_was_archived_before_a_column_was_there_has_none(ledger: Ledger, lake: Path, spark: SparkSession) -> None:

@@ -1,17 +1,16 @@
-"""Gold grows run by run, and is what it would be if it were made at once."""
+"""Silver and gold grow run by run, and are what they would be if they were made at once."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
-import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 
 from manydesks.domain.clock import SystemClock
@@ -32,12 +31,13 @@ from manydesks.pipeline.jobs.gold import ERASED, Gold
 from manydesks.pipeline.jobs.silver import Silver
 from manydesks.pipeline.jobs.step import Progress
 from manydesks.pipeline.lock import hold
+from manydesks.pipeline.silver import SILVER
 from manydesks.testing.history import DAY_MS, Made, Shape, history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.pipeline.conftest import Ledger
+    from tests.pipeline.conftest import Grown, Ledger, TableRows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -68,22 +68,18 @@ def bring(
     return {step.name: step.rows for step in job.steps}
 
 
-def rows(lake: Path, spec: TableSpec) -> list[tuple[Any, ...]]:
-    """Without Spark, which takes longer to begin than to read so little."""
-    names = [column.name for column in spec.columns]
-    found = (row for path in tables.files(lake, spec) for row in pq.ParquetFile(path).read().to_pylist())
-    return sorted((tuple(row[name] for name in names) for row in found), key=repr)
-
-
 def late(events: list[Made]) -> list[Made]:
-    """Days later a dead message is given new attempts and dies again; and the clock was wrong by a month."""
+    """Days later a dead message is given new attempts and dies again, a tool ends that never began, and the clock was
+    wrong by a month."""
     dead = next(event for event in events if event.kind == "message_dead")
+    done = next(event for event in events if event.kind == "message_completed")
     stored = next(event for event in events if event.kind == "message_enqueued" and event.agent == dead.agent)
     at = events[-1].at + DAY_MS
     early = replace(stored, at=events[0].at - 31 * DAY_MS, trace="trace_early", message="m_early", text="an early word")
     return [
         replace(dead, kind="message_requeued", at=at, run=None, data={"actor": "owner", "edited": False}),
         replace(dead, at=at + 5, data={**dead.data, "reason": "again"}),
+        replace(done, kind="tool_done", at=at, run="run_unknown", data={"tool": "Bash", "call": "c9", "ok": True}),
         early,
     ]
 
@@ -96,13 +92,15 @@ def days_apart(seed: int) -> list[Made]:
 
 @pytest.mark.parametrize("seed", [4, *(pytest.param(seed, marks=pytest.mark.deep) for seed in (0, 1, 2))])
 def test_a_table_that_grew_is_one_that_was_made_at_once(
-    ledger: Ledger, spark: SparkSession, tmp_path: Path, seed: int
+    ledger: Ledger, spark: SparkSession, tmp_path: Path, table_rows: TableRows, seed: int
 ) -> None:
+    """Silver and gold."""
     events = days_apart(seed)
+    usual = len(events)
     events += late(events)
-    cuts = sorted(random.Random(seed).sample(range(1, len(events) - 3), 2))
+    cuts = sorted(random.Random(seed).sample(range(1, usual), 2))
     grown, at_once = tmp_path / "grown", tmp_path / "at-once"
-    for begin, end in zip([0, *cuts, len(events) - 3], [*cuts, len(events) - 3, len(events)], strict=True):
+    for begin, end in zip([0, *cuts, usual], [*cuts, usual, len(events)], strict=True):
         ledger.tell(events[begin:end])
         if begin == cuts[0]:
             # half of the tables are ahead of the others now
@@ -111,50 +109,47 @@ def test_a_table_that_grew_is_one_that_was_made_at_once(
         else:
             bring(ledger, grown, spark)
     bring(ledger, at_once, spark)
-    for spec in GOLD:
-        made = rows(at_once, spec)
-        assert rows(grown, spec) == made, spec.name
+    for spec in (*SILVER, *GOLD):
+        made = table_rows(at_once, spec)
+        assert table_rows(grown, spec) == made, spec.name
         assert made, spec.name
     agree(spark, at_once)
     bring(ledger, grown, spark, rebuild=True)
-    for spec in GOLD:
-        assert rows(grown, spec) == rows(at_once, spec), spec.name
+    for spec in (*SILVER, *GOLD):
+        assert table_rows(grown, spec) == table_rows(at_once, spec), spec.name
     [again] = [row for row in tables.read(spark, at_once, DEAD_LETTERS).collect() if row["deaths"] == 2]
     assert (again["reason"], again["still_dead"]) == ("again", True)
 
 
-def test_only_days_that_something_happened_to_are_rewritten(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
-    shape = Shape(events=150, agents=2, days=2)
-    ledger.tell(history(shape))
-    assert bring(ledger, lake, spark)["agent_daily"] > 0
+def test_only_days_that_something_happened_to_are_rewritten(grown: Grown, spark: SparkSession, tmp_path: Path) -> None:
+    copy, begins = grown.copy(tmp_path), grown.shape.begins
+    ledger, lake = copy.ledger, copy.lake
     before = {spec.name: set(tables.files(lake, spec)) for spec in GOLD}
     assert set(bring(ledger, lake, spark).values()) == {0}
-    ledger.tell([Made(at=shape.begins, kind="agent_added", agent="x", data={})])  # no trace: nothing for silver
+    ledger.tell([Made(at=begins, kind="agent_added", agent="x", data={})])  # no trace: nothing for silver
     bring(ledger, lake, spark)
     assert {spec.name: set(tables.files(lake, spec)) for spec in GOLD} == before
-    ledger.tell(history(Shape(events=40, agents=2, days=1, seed=9, begins=shape.begins + 5 * DAY_MS)))
+    ledger.tell(history(Shape(events=40, agents=2, days=1, seed=9, begins=begins + 5 * DAY_MS)))
     bring(ledger, lake, spark)
     for spec in GOLD:
         assert not spec.by_day or before[spec.name] <= set(tables.files(lake, spec)), spec.name
     assert len(tables.files(lake, AGENT_DAILY)) > len(before["agent_daily"])
 
 
-def test_what_was_erased_is_in_no_topic(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
-    events = list(history(Shape(events=150, agents=2, days=2)))
-    first = next(number for number, event in enumerate(events) if event.kind == "message_enqueued")
-    events[first] = replace(events[first], text="zebra crossing zebra crossing")
-    ledger.tell(events)
-    bring(ledger, lake, spark)
+def test_what_was_erased_is_in_no_topic(grown: Grown, spark: SparkSession, tmp_path: Path) -> None:
+    copy = grown.copy(tmp_path)
+    ledger, lake = copy.ledger, copy.lake
 
     def said(spec: TableSpec) -> set[str]:
         found = tables.read(spark, lake, spec).where(F.col("term").contains("zebra")).collect()
         return {row["term"] for row in found}
 
     assert {"zebra", "zebra crossing"} <= said(TOPICS_DAILY) <= said(TERMS_DAILY)
+    known = tables.covered(lake, TOPICS_DAILY, ERASED)
     erase(ledger, "zebra%")
     assert bring(ledger, lake, spark)["topics_daily"] > 0
     assert said(TERMS_DAILY) == said(TOPICS_DAILY) == set()
-    assert tables.covered(lake, TOPICS_DAILY, ERASED) == 1
+    assert tables.covered(lake, TOPICS_DAILY, ERASED) == known + 1
     assert set(bring(ledger, lake, spark).values()) == {0}
 
 

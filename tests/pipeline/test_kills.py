@@ -144,10 +144,10 @@ def check(ledger: Ledger, lake: Path, spark: SparkSession, table_rows: Any) -> N
     run(ledger.path, lake, spark, quiet, patience=600)
     assert sorted(map(tuple, tables.read(spark, lake, EVENTS).collect())) == ledger.events()
     assert sorted(map(tuple, tables.read(spark, lake, BODIES).collect())) == ledger.bodies()
-    grown = {spec.name: table_rows(spark, lake, spec) for spec in (*SILVER, *GOLD)}
+    grown = {spec.name: table_rows(lake, spec) for spec in (*SILVER, *GOLD)}
     run(ledger.path, lake, spark, quiet, rebuild=True)
     for spec in (*SILVER, *GOLD):
-        assert table_rows(spark, lake, spec) == grown[spec.name], spec.name
+        assert table_rows(lake, spec) == grown[spec.name], spec.name
         for attempt in (lake / spec.folder / "data").iterdir():
             assert (attempt / COMMITTED).exists(), attempt
 

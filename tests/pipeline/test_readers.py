@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,44 +22,17 @@ import pyarrow as pa
 
 from manydesks.pipeline import tables
 from manydesks.pipeline.columns import TableSpec
-from manydesks.pipeline.jobs.whole import run
 from manydesks.pipeline.schemas import EVENTS, TABLES
 from manydesks.settings.home import Home
-from manydesks.testing.history import Shape, history
+from manydesks.testing.history import Shape
 from manydesks.testing.simulate import simulate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.pipeline.conftest import Ledger
+    from tests.pipeline.conftest import Grown
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Grown:
-    """A lake after two runs."""
-
-    lake: Path
-    ledger: Ledger
-    #: the events of the first run, and the version of the table after it
-    first: int
-    version: int
-
-
-@pytest.fixture(scope="module")
-def grown(
-    tmp_path_factory: pytest.TempPathFactory, make_ledger: Callable[[Path], Ledger], spark: SparkSession
-) -> Grown:
-    folder = tmp_path_factory.mktemp("grown")
-    ledger, lake = make_ledger(folder / "office.db"), folder / "lake"
-    events = list(history(Shape(events=200, agents=3, days=2)))
-    ledger.tell(events[:120])
-    first = run(ledger.path, lake, spark, lambda *_: None).to_seq
-    version = tables.version(lake, EVENTS)
-    ledger.tell(events[120:])
-    run(ledger.path, lake, spark, lambda *_: None)
-    return Grown(lake=lake, ledger=ledger, first=first, version=version)
 
 
 def by_spark(spark: SparkSession, lake: Path, spec: TableSpec) -> list[dict[str, Any]]:
@@ -100,7 +72,7 @@ def test_an_older_version_has_the_older_rows(grown: Grown, reader: Callable[...,
 
 def test_two_runs_at_once_commit_everything_once(tmp_path: Path, spark: SparkSession) -> None:
     home = Home(tmp_path / "home")
-    simulate(home, Shape(events=200, agents=2, days=2))
+    simulate(home, Shape(events=60, agents=2, days=1))
     variables = {**os.environ, "MANYDESKS_HOME": str(home.path), "MANYDESKS_PIPELINE__MASTER": "local[2]"}
     command = [sys.executable, "-m", "manydesks", "pipeline", "run"]
     both = [

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -278,8 +278,8 @@ def talk(home: Path, session: str, text: str) -> None:
 def test_the_tables_are_those_of_a_folder(
     ledger: Ledger, lake: Path, remote: Remote, over_s3: SparkSession, s3: S3, tmp_path: Path
 ) -> None:
-    events = list(history(Shape(events=600, agents=3, days=3, seed=11)))
-    for part in (events[:400], events[400:]):
+    events = list(history(Shape(events=200, agents=2, days=2, seed=11)))
+    for part in (events[:120], events[120:]):
         ledger.tell(part)
         talk(tmp_path, f"s{len(part)}", "what a desk was told")
         for place in (lake, remote):
@@ -426,7 +426,7 @@ def remote_files(lake: Remote, spec: Any) -> list[Remote]:
 class Person:
     """Who types commands about an office whose lake is in the store."""
 
-    def __init__(self, home: Path, s3: S3, lake: Remote, options: dict[str, str]) -> None:
+    def __init__(self, home: Path, s3: S3, lake: Remote, options: dict[str, str], **environ: str) -> None:
         table = ", ".join(f'"spark.hadoop.{name}" = "{value}"' for name, value in options.items())
         self.said = ""
         self._environ = {
@@ -437,6 +437,7 @@ class Person:
             "MANYDESKS_PIPELINE__SPARK": f"{{{table}}}",
             "MANYDESKS_PIPELINE__SHUFFLE_PARTITIONS": "2",
             "MANYDESKS_PIPELINE__MEMORY": "1g",
+            **environ,
         }
 
     def types(self, *words: str, code: int = 0) -> str:
@@ -506,7 +507,9 @@ def test_a_cluster_makes_the_same_tables(
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_spark_that_knows_no_such_place_says_so(office: Home, remote: Remote, s3: S3, spark: SparkSession) -> None:
-    said = Person(office.path, s3, remote, {}).types("pipeline", "run", code=1)
+def test_a_spark_that_knows_no_such_place_says_so(
+    office: Home, remote: Remote, s3: S3, kept_java: Mapping[str, str]
+) -> None:
+    said = Person(office.path, s3, remote, {}, **kept_java).types("pipeline", "run", code=1)
     assert said.startswith("manydesks: The pipeline failed: this Spark cannot read s3a:// places: name the package")
     assert said.count("\n") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
-import pyarrow.parquet as pq
-
 from manydesks.domain.clock import SystemClock
 from manydesks.pipeline import tables
 from manydesks.pipeline.bronze import BODIES
-from manydesks.pipeline.columns import TableSpec
 from manydesks.pipeline.jobs.archive import archive
+from manydesks.pipeline.jobs.erase import erase
 from manydesks.pipeline.jobs.silver import Silver
-from manydesks.pipeline.jobs.whole import run
 from manydesks.pipeline.lock import hold
 from manydesks.pipeline.silver import MESSAGES, QUARANTINED_SPANS, SILVER, SPANS, TRACES, TRANSCRIPTS
 from manydesks.testing.history import DAY_MS, Made, Shape, history
@@ -27,7 +25,7 @@ from manydesks.testing.history import DAY_MS, Made, Shape, history
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.pipeline.conftest import Ledger
+    from tests.pipeline.conftest import Grown, Ledger, TableRows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -44,13 +42,6 @@ def bring(ledger: Ledger, lake: Path, spark: SparkSession, *, rebuild: bool = Fa
     return {step.name: step.rows for step in job.steps}
 
 
-def rows(lake: Path, spec: TableSpec) -> list[tuple[Any, ...]]:
-    """Without Spark, which takes longer to begin than to read so little."""
-    names = [column.name for column in spec.columns]
-    found = (row for path in tables.files(lake, spec) for row in pq.ParquetFile(path).read().to_pylist())
-    return sorted((tuple(row[name] for name in names) for row in found), key=repr)
-
-
 def late(events: list[Made]) -> list[Made]:
     """What a person does days later to a message of the first day that died, and to one that was answered."""
     dead = next(event for event in events if event.kind == "message_dead")
@@ -61,9 +52,10 @@ def late(events: list[Made]) -> list[Made]:
     return [again, skewed]
 
 
-@pytest.mark.parametrize("seed", [3, pytest.param(5, marks=pytest.mark.deep)])
+@pytest.mark.deep  # and every time, of other histories and with gold: `test_gold.py`
+@pytest.mark.parametrize("seed", [3, 5])
 def test_a_table_that_grew_is_one_that_was_made_at_once(
-    ledger: Ledger, spark: SparkSession, tmp_path: Path, seed: int
+    ledger: Ledger, spark: SparkSession, tmp_path: Path, table_rows: TableRows, seed: int
 ) -> None:
     events = list(history(Shape(events=900, agents=4, days=4, seed=seed)))
     events += late(events)
@@ -75,71 +67,72 @@ def test_a_table_that_grew_is_one_that_was_made_at_once(
         bring(ledger, grown, spark)
     bring(ledger, at_once, spark)
     for spec in SILVER:
-        made = rows(at_once, spec)
-        assert rows(grown, spec) == made, spec.name
+        made = table_rows(at_once, spec)
+        assert table_rows(grown, spec) == made, spec.name
         assert made, spec.name
     bring(ledger, grown, spark, rebuild=True)
     for spec in SILVER:
-        assert rows(grown, spec) == rows(at_once, spec), spec.name
+        assert table_rows(grown, spec) == table_rows(at_once, spec), spec.name
 
 
-def test_a_second_run_writes_nothing(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
-    ledger.tell(history(Shape(events=200, agents=3, days=2)))
-    assert bring(ledger, lake, spark)["messages"] > 0
-    before = {spec.name: tables.files(lake, spec) for spec in SILVER}
-    assert set(bring(ledger, lake, spark).values()) == {0}
-    assert {spec.name: tables.files(lake, spec) for spec in SILVER} == before
+def test_a_second_run_writes_nothing(grown: Grown, spark: SparkSession, tmp_path: Path) -> None:
+    copy = grown.copy(tmp_path)
+    before = {spec.name: tables.files(copy.lake, spec) for spec in SILVER}
+    assert set(bring(copy.ledger, copy.lake, spark).values()) == {0}
+    assert {spec.name: tables.files(copy.lake, spec) for spec in SILVER} == before
 
 
-def test_days_that_nothing_happened_to_are_not_rewritten(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
-    shape = Shape(events=400, agents=3, days=3)
-    ledger.tell(history(shape))
-    bring(ledger, lake, spark)
-    before = {spec.name: set(tables.files(lake, spec)) for spec in SILVER}
-    later = Shape(events=60, agents=3, days=1, seed=9, begins=shape.begins + 5 * DAY_MS)
-    ledger.tell(history(later))
-    bring(ledger, lake, spark)
+def test_days_that_nothing_happened_to_are_not_rewritten(grown: Grown, spark: SparkSession, tmp_path: Path) -> None:
+    copy = grown.copy(tmp_path)
+    before = {spec.name: set(tables.files(copy.lake, spec)) for spec in SILVER}
+    later = Shape(events=60, agents=3, days=1, seed=9, begins=grown.shape.begins + 5 * DAY_MS)
+    copy.ledger.tell(history(later))
+    bring(copy.ledger, copy.lake, spark)
     for spec in SILVER:
-        assert before[spec.name] <= set(tables.files(lake, spec)), spec.name
-    assert len(tables.files(lake, MESSAGES)) > len(before["messages"])
+        assert before[spec.name] <= set(tables.files(copy.lake, spec)), spec.name
+    assert len(tables.files(copy.lake, MESSAGES)) > len(before["messages"])
 
 
-def test_rows_of_a_trace_lie_in_its_first_day(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
-    ledger.tell(history(Shape(events=600, agents=4, days=5, seed=3)))
-    bring(ledger, lake, spark)
-    days = {trace: day for day, trace, *_ in rows(lake, TRACES)}
+def test_rows_of_a_trace_lie_in_its_first_day(grown: Grown, table_rows: TableRows) -> None:
+    lasted = {trace: set[int]() for _, trace, *_ in table_rows(grown.lake, TRACES)}
+    for event in grown.events():
+        if event.trace is not None:
+            lasted[event.trace].add(event.at // DAY_MS)
+    assert any(len(days) > 1 for days in lasted.values())
+    first = {
+        trace: f"{datetime.fromtimestamp(min(days) * DAY_MS / 1000, UTC):%Y-%m-%d}" for trace, days in lasted.items()
+    }
     for spec in SILVER:
         at = [column.name for column in spec.columns].index("trace")
-        assert all(row[0] == days[row[at]] for row in rows(lake, spec)), spec.name
+        assert all(row[0] == first[row[at]] for row in table_rows(grown.lake, spec)), spec.name
     # a file never holds two days
     for spec in SILVER:
-        assert all(file.entry["min.day"] == file.entry["max.day"] for file in tables.snapshot(lake, spec)), spec.name
+        files = tables.snapshot(grown.lake, spec)
+        assert all(file.entry["min.day"] == file.entry["max.day"] for file in files), spec.name
+
+
+def test_an_erased_text_is_in_no_transcript(grown: Grown, spark: SparkSession) -> None:
+    said = tables.read(spark, grown.lake, TRANSCRIPTS).collect()
+    [gone] = [row for row in said if row["body"] == grown.erased]
+    assert (gone["text"], gone["erased"]) == (None, True)
+    assert all(row["text"] for row in said if row is not gone)
 
 
 def test_what_cannot_be_is_set_apart_and_mended_by_what_comes_late(
-    ledger: Ledger, spark: SparkSession, lake: Path
+    ledger: Ledger, spark: SparkSession, lake: Path, table_rows: TableRows
 ) -> None:
     about: dict[str, Any] = {"trace": "t1", "message": "m1", "run": "r1", "agent": "a", "session": "s"}
     call = {"tool": "Bash", "call": "c1"}
     ledger.tell([Made(at=2_000, kind="tool_done", **about, data={**call, "ok": True})])
     bring(ledger, lake, spark)
-    [orphan] = rows(lake, QUARANTINED_SPANS)
+    [orphan] = table_rows(lake, QUARANTINED_SPANS)
     assert orphan[-1] == "it has no beginning"
-    assert rows(lake, SPANS) == []
+    assert table_rows(lake, SPANS) == []
     ledger.tell([Made(at=1_000, kind="tool_called", **about, data=call)])
     bring(ledger, lake, spark)
-    assert rows(lake, QUARANTINED_SPANS) == []
+    assert table_rows(lake, QUARANTINED_SPANS) == []
     [span] = tables.read(spark, lake, SPANS).collect()
     assert (span["span_id"], span["duration_ms"], span["parent_id"]) == ("tool:r1:c1", 1_000, "run:r1")
-
-
-def test_an_erased_text_is_in_no_transcript(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
-    ledger.tell(history(Shape(events=100, agents=2, days=1)))
-    ledger.execute("update bodies set text = '', erased_at = 5 where id = 1")
-    bring(ledger, lake, spark)
-    [gone] = tables.read(spark, lake, TRANSCRIPTS).where("body = 1").collect()
-    assert (gone["text"], gone["erased"]) == (None, True)
-    assert all(row["text"] for row in tables.read(spark, lake, TRANSCRIPTS).where("body <> 1").collect())
 
 
 def test_an_older_table_gets_the_columns_it_lacks(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
@@ -151,21 +144,24 @@ def test_an_older_table_gets_the_columns_it_lacks(ledger: Ledger, spark: SparkSe
     assert "team" in tables.read(spark, lake, MESSAGES).columns
 
 
-def test_what_is_erased_later_goes_from_bodies_and_transcripts(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
-    shape = Shape(events=150, agents=2, days=2)
-    ledger.tell(history(shape))
-    run(ledger.path, lake, spark, quiet)
+def test_what_is_erased_later_goes_from_bodies_and_transcripts(
+    grown: Grown, spark: SparkSession, tmp_path: Path, table_rows: TableRows
+) -> None:
+    copy = grown.copy(tmp_path)
+    ledger, lake = copy.ledger, copy.lake
     [secret] = tables.find(lake, BODIES, "id", 3)
     ledger.execute("update bodies set text = '', erased_at = 5 where id = 3")
-    at = shape.begins + 9 * DAY_MS
+    at = grown.shape.begins + 9 * DAY_MS
     ledger.tell([Made(at=at, kind="body_erased", data={})])
     ledger.execute("update events set body = 3 where kind = 'body_erased'")
-    run(ledger.path, lake, spark, quiet)
+    bring(ledger, lake, spark)
+    with hold(lake) as held:  # as a run does at its end
+        erase(held, spark, SystemClock())
     assert tables.find(lake, BODIES, "id", 3) == [{"id": 3, "text": "", "erased_at": at}]
     assert tables.find(lake, BODIES, "id", 4)[0]["text"]
     said = tables.read(spark, lake, TRANSCRIPTS)
     assert [(row["text"], row["erased"]) for row in said.where("body = 3").collect()] == [(None, True)]
     assert secret["text"] not in {row["text"] for row in said.collect()}
-    before = {spec.name: rows(lake, spec) for spec in SILVER}
-    run(ledger.path, lake, spark, quiet, rebuild=True)
-    assert {spec.name: rows(lake, spec) for spec in SILVER} == before
+    before = {spec.name: table_rows(lake, spec) for spec in SILVER}
+    bring(ledger, lake, spark, rebuild=True)
+    assert {spec.name: table_rows(lake, spec) for spec in SILVER} == before

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -203,16 +203,16 @@ def test_a_store_that_is_gone_ends_it_with_a_sentence(
     assert (last["job"], last["ok"]) == ("watch", False)
 
 
-def begin(home: Path, *args: str) -> subprocess.Popen[str]:
-    variables = {**os.environ, "MANYDESKS_HOME": str(home), "MANYDESKS_PIPELINE__MASTER": "local[2]"}
+def begin(home: Path, *args: str, **environ: str) -> subprocess.Popen[str]:
+    variables = {**os.environ, "MANYDESKS_HOME": str(home), "MANYDESKS_PIPELINE__MASTER": "local[2]", **environ}
     command = [sys.executable, "-m", "manydesks", *args]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables, start_new_session=True
     )
 
 
-def manydesks(home: Path, *args: str) -> tuple[int, str, str]:
-    with begin(home, *args) as process:
+def manydesks(home: Path, *args: str, **environ: str) -> tuple[int, str, str]:
+    with begin(home, *args, **environ) as process:
         out, said = process.communicate(timeout=SECONDS)
     return process.returncode, out, said
 
@@ -236,7 +236,7 @@ def test_the_command_ends_well_when_it_is_asked_to(home: Path, number: signal.Si
     assert {json.loads(line)["round"] for line in rest.splitlines()} <= {"gold"}
 
 
-def test_an_office_keeps_a_watch_alive(home: Path) -> None:
+def test_an_office_keeps_a_watch_alive(home: Path, kept_java: Mapping[str, str]) -> None:
     given = {"MANYDESKS_PIPELINE__AUTO": "watch", "MANYDESKS_PIPELINE__MASTER": "local[2]"}
     office = OfficeProcess(home, {**os.environ, **given})
     office.start()
@@ -277,7 +277,7 @@ def test_an_office_keeps_a_watch_alive(home: Path) -> None:
         office.until(lambda reader: log.exists() and "up to event " in log.read_text(), SECONDS)
         assert office.stop(SECONDS) == 0
         assert not (tree.of_session(again["pid"]) | tree.of_session(first["pid"]))
-        _, said, _ = manydesks(home, "--json", "pipeline", "status", "--check")
+        _, said, _ = manydesks(home, "--json", "pipeline", "status", "--check", **kept_java)
         assert json.loads(said)["agrees"] is True
     finally:
         office.kill()

@@ -28,13 +28,15 @@ class Screen:
     def __init__(self, stamp: Callable[[], str] | None = None) -> None:
         """`stamp`: what each line begins with, where it is kept among others; None: a person watches."""
         self._stamp = stamp
-        self._lines: Queue[str | None] = Queue(BACKLOG)
+        # one place more, which no line takes: for the word that it is over
+        self._lines: Queue[str | None] = Queue(BACKLOG + 1)
         self._thread = threading.Thread(target=self._work, name="screen", daemon=True)
         self._thread.start()
 
     def show(self, line: str) -> None:
         with contextlib.suppress(Full):
-            self._lines.put_nowait(line if self._stamp is None else f"{self._stamp()} {line}")
+            if self._lines.qsize() < BACKLOG:
+                self._lines.put_nowait(line if self._stamp is None else f"{self._stamp()} {line}")
 
     def close(self, seconds: float = 1.0) -> None:
         """Print what is left, as far as the terminal takes it."""
