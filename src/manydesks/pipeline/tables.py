@@ -27,6 +27,7 @@ from manydesks.pipeline.columns import DAY, TableSpec
 from manydesks.pipeline.commit import DAY_FOLDER, Change, commit_files, sweep_attempts, sync_log
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.lock import HeldLake
+from manydesks.pipeline.opened import is_table, opened
 from manydesks.pipeline.place import Place, delta_options, readable, spark_pattern, uri, writable
 from manydesks.pipeline.remote import Remote
 from manydesks.pipeline.schemas import TABLES, check_schema, making_of
@@ -110,8 +111,7 @@ class File:
 
 def exists(lake: Place, spec: TableSpec) -> bool:
     """Whether the table was ever made."""
-    folder = lake / spec.folder
-    return deltalake.DeltaTable.is_deltatable(uri(folder), delta_options(folder))
+    return is_table(lake / spec.folder)
 
 
 def covered(lake: Place, spec: TableSpec, app: str) -> int:
@@ -144,7 +144,7 @@ def version(lake: Place, spec: TableSpec) -> int:
 
 def snapshot(lake: Place, spec: TableSpec, *wanted: Range, days: Collection[str] | None = None) -> list[File]:
     """The files of the newest snapshot that may hold such rows; `days`: of a table that is written by days."""
-    entries = pa.table(_open(lake, spec).get_add_actions(flatten=True)).to_pylist()
+    entries = opened(lake / spec.folder).files
     found = [File(path=lake / spec.folder / entry["path"], entry=entry) for entry in entries]
     if days is not None:
         found = [file for file in found if file.entry.get(f"min.{DAY}") in days]
@@ -383,8 +383,7 @@ def append_row(held: HeldLake, spec: TableSpec, row: Mapping[str, Any], clock: C
 
 
 def _open(lake: Place, spec: TableSpec) -> deltalake.DeltaTable:
-    folder = lake / spec.folder
-    return deltalake.DeltaTable(uri(folder), storage_options=delta_options(folder))
+    return opened(lake / spec.folder).table
 
 
 def _made(spec: TableSpec, mark: Mark) -> CommitProperties:
