@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Any
 
@@ -51,6 +51,8 @@ _SAFE_NAMES = frozenset(name for name, _ in SAFE)
 ALLOWED_HEADERS = b"authorization, content-type, last-event-id"
 ALLOWED_METHODS = b"GET, POST, PUT, DELETE"
 REMEMBERED = b"600"
+#: what a page may read of an answer's head besides what it always may
+EXPOSED = b"last-event-id, retry-after"
 #: a body is here by then, or is not taken
 BODY_SECONDS = 60.0
 _TOO_SLOW = f"The body has not come to its end within {BODY_SECONDS:g} seconds."
@@ -128,6 +130,8 @@ class Gate:
             refused = await self._log_in(headers.get("authorization"), address)
             if refused is not None:
                 return refused
+            # for what goes on after it was begun
+            scope["manydesks.admitted"] = partial(self._is_right, headers.get("authorization"))
         if scope.get("query_string") and (name := self._strange(scope)) is not None:
             return refusal(400, f"There is no parameter '{name[:80]}' here.")
         if scope["method"] in CHANGES and (bad := _bad_body(scope["method"], headers, settings)) is not None:
@@ -135,13 +139,16 @@ class Gate:
             return bad if self._has_route(scope) else None
         return None
 
+    def _is_right(self, given: str | None) -> bool:
+        if given is None or given[: len(SCHEME)].lower() != SCHEME:
+            return False
+        return self._token.matches(given[len(SCHEME) :].strip().encode("latin-1", "replace"))
+
     async def _log_in(self, given: str | None, address: str) -> Any:
         if given is None:
             return _who("This needs the office's token: `Authorization: Bearer …`; `manydesks token show` prints it.")
-        if given[: len(SCHEME)].lower() == SCHEME:
-            token = given[len(SCHEME) :].strip()
-            if self._token.matches(token.encode("latin-1", "replace")):
-                return None
+        if self._is_right(given):
+            return None
         seconds = self._slowing.wrong(address)
         if seconds is None:
             return refusal(429, "Too many wrong tokens; try again later.", {"Retry-After": "2"})
@@ -264,5 +271,6 @@ class _Sending:
             if self._origin is not None:
                 more = [(n, v) for n, v in SAFE if n != b"cross-origin-resource-policy"]
                 more += [(b"access-control-allow-origin", self._origin.encode("latin-1")), (b"vary", b"Origin")]
+                more.append((b"access-control-expose-headers", EXPOSED))
             message = {**message, "headers": [*headers, *more]}
         await self._send(message)

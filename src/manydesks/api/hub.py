@@ -70,8 +70,13 @@ class Follower:
     cursor: int
     #: what runs are saying: told up to this stamp
     heard: int = 0
-    #: since when a write to it is under way, which a client that does not read holds up; None: none is
-    sending: float | None = None
+    #: a write to it is under way, which a client that does not read holds up
+    sending: bool = False
+    #: how many bytes of what it was sent its machine has not taken yet
+    unsent: Callable[[], int] = field(default=lambda: 0)
+    #: how many there were when it was last looked at, and since when
+    left: int = -1
+    since: float = 0.0
     #: ends its connection without another word
     cut: Callable[[], None] = field(default=lambda: None)
 
@@ -203,7 +208,7 @@ class Hub:
             last = chosen[-1]["seq"] if chosen else after
             return b"".join(data), max(upto, last)
 
-        data, follower.cursor = await self._readers.read(look)
+        data, follower.cursor = await self._readers.read_behind(look)
         return data
 
     def heard(self, follower: Follower) -> bytes:
@@ -315,25 +320,30 @@ class Hub:
         if row["run"] is None:
             return
         if event.kind == "tool_called":
-            self._use(row["run"], row["data"].get("tool"))
+            self._use(row, row["data"].get("tool"))
         elif event.kind == "tool_done":
-            self._use(row["run"], None)
+            self._use(row, None)
         elif event.kind == "chain_step_done":
             self._tools.pop(row["run"], None)
             if row["session"] is not None:
                 self._said.pop(row["session"], None)
                 self._told_at.pop(row["session"], None)
 
-    def _use(self, run: str, tool: str | None) -> None:
-        """A tool is in use, or is no more: who follows the run's words is told with them."""
+    def _use(self, row: dict[str, Any], tool: str | None) -> None:
+        """A tool is in use, or is no more: who follows is told, with what the run has said so far, if anything."""
+        run = row["run"]
         if tool is None:
             self._tools.pop(run, None)
         else:
             self._tools[run] = tool
-        for said in self._said.values():
-            if said.live.run == run:
-                self._keep(said.live)
-                return
+        if not self.followers:
+            return
+        said = self._said.get(row["session"])
+        if said is not None and said.live.run == run:
+            self._keep(said.live)
+        elif tool is not None:
+            about = {name: row[name] or "" for name in ("agent", "session", "run", "message", "trace")}
+            self._keep(Live(**about, text=""))
 
     def _keep(self, live: Live) -> None:
         self._stamp += 1
@@ -358,10 +368,13 @@ class Hub:
         return b"".join(data)
 
     def _cut_stuck(self) -> None:
-        before = asyncio.get_running_loop().time() - STUCK_SECONDS
+        now = asyncio.get_running_loop().time()
         for follower in tuple(self.followers):
-            stuck = follower.sending is not None and follower.sending < before
-            if stuck and self._unsent(follower) > self._most_unsent:
+            left = follower.unsent() if follower.sending else -1
+            if left == -1 or left != follower.left:
+                # a slow one takes some of it now and then
+                follower.left, follower.since = left, now
+            elif now - follower.since > STUCK_SECONDS and self._unsent(follower) > self._most_unsent:
                 log.info("A reader of events that does not read is cut", extra={"action": "api_reader_cut"})
                 follower.cut()
 

@@ -7,8 +7,11 @@ every connection is an open file of the office, which has only so many.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import resource
+import sys
+import termios
 from typing import Any
 
 import h11
@@ -60,6 +63,7 @@ class Line(H11Protocol):
             self._begun()
             scope["manydesks.abort"] = transport.abort
             scope["manydesks.followed"] = self._follow
+            scope["manydesks.unsent"] = self._unsent
             await asked(scope, receive, send)
 
         self.app = app
@@ -107,6 +111,16 @@ class Line(H11Protocol):
 
     def _follow(self) -> None:
         self._followed = True
+
+    def _unsent(self) -> int:
+        """Bytes that the other machine has not taken: of ours, and, where the system tells, of those it sends."""
+        ours = self.transport.get_write_buffer_size()
+        line = self.transport.get_extra_info("socket")
+        if line is None or line.fileno() < 0 or not hasattr(termios, "TIOCOUTQ"):
+            return ours
+        waiting = bytearray(4)
+        fcntl.ioctl(line.fileno(), termios.TIOCOUTQ, waiting)
+        return ours + int.from_bytes(waiting, sys.byteorder)
 
     def _read_on(self) -> None:
         if self._unread is not None:

@@ -16,6 +16,8 @@ T = TypeVar("T")
 
 #: reads at one time: short ones, which wait for the disk more than for a core
 THREADS = 4
+#: and long ones, of those who follow the events from far back: however many they are, nobody else waits for them
+BEHIND = 2
 
 
 class Readers:
@@ -24,6 +26,7 @@ class Readers:
     def __init__(self, home: Home, threads: int = THREADS) -> None:
         self._home = home
         self._pool = ThreadPoolExecutor(threads, "api-reader")
+        self._behind = ThreadPoolExecutor(BEHIND, "api-behind")
         self._mine = threading.local()
         self._opened: list[Reader] = []
 
@@ -31,13 +34,18 @@ class Readers:
         """What `look` finds, in a thread. It must not keep the reader."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._look, look)
 
+    async def read_behind(self, look: Callable[[Reader], T]) -> T:
+        """The same for whoever has much to catch up with."""
+        return await asyncio.get_running_loop().run_in_executor(self._behind, self._look, look)
+
     async def work(self, blocking: Callable[[], T]) -> T:
         """Something else that blocks for a moment: a file that is read or written."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, blocking)
 
     def close(self) -> None:
         """What is being read is read to its end."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._pool, self._behind):
+            pool.shutdown(wait=True, cancel_futures=True)
         for reader in self._opened:
             reader.close()
 

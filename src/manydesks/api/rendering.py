@@ -9,7 +9,9 @@ from typing import Any
 
 from manydesks.office.surface import Live
 
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+#: valid in JSON, and the end of a line to many a reader
+_BREAKS = {ord(one): f"\\u{ord(one):04x}" for one in "\x85\u2028\u2029"}
 
 #: as clients name the columns of the ledger
 NAMES = {
@@ -49,9 +51,14 @@ def shown(event: Mapping[str, Any]) -> dict[str, Any]:
     return made | {name: data[field] for field, name in FLAT.items() if field in data}
 
 
+def _dumps(value: Any) -> str:
+    """JSON on one line, whoever reads it: a line break inside it would end the field."""
+    made = _encode(value)
+    return made if made.isascii() else made.translate(_BREAKS)
+
+
 def rendered(event: Mapping[str, Any]) -> Rendered:
     kind, seq = event["kind"], event["seq"]
-    # JSON on one line: a line break inside it would end the field
     data = f"id: {seq}\nevent: {kind}\ndata: {_dumps(shown(event))}\n\n".encode()
     return Rendered(seq, kind, event["agent"], event["trace"], data)
 

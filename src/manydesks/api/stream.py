@@ -18,9 +18,10 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 KEEP_ALIVE_SECONDS = 15.0
-KEEP_ALIVE = b": keep-alive\n\n"
 #: how long a browser waits before it connects again, in milliseconds
-HELLO = b"retry: 1000\n\n"
+RETRY = 1000
+#: a token that counts no more ends the streams that were opened with it, within this time
+ADMITTED_SECONDS = 1.0
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -73,6 +74,7 @@ class Stream(Response):
             me.cancel()
 
         follower.cut = cut
+        follower.unsent = scope.get("manydesks.unsent", follower.unsent)
         if (followed := scope.get("manydesks.followed")) is not None:
             followed()
         gone = asyncio.create_task(_until_gone(receive, me))
@@ -85,10 +87,11 @@ class Stream(Response):
                     "headers": [*HEADERS, (b"last-event-id", str(follower.cursor).encode())],
                 }
             )
-            await send({"type": "http.response.body", "body": HELLO, "more_body": True})
+            hello = f"retry: {RETRY}\nid: {follower.cursor}\n\n".encode()
+            await send({"type": "http.response.body", "body": hello, "more_body": True})
             # a page that was pruned while it was being sent: the connection ends, and the next one is told
             with contextlib.suppress(LedgerPruned):
-                await self._follow(send)
+                await self._follow(send, scope.get("manydesks.admitted", lambda: True))
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError:
             if not (cutting or gone.done()):
@@ -97,10 +100,16 @@ class Stream(Response):
             hub.leave(follower)
             gone.cancel()
 
-    async def _follow(self, send: Send) -> None:
+    async def _follow(self, send: Send, admitted: Callable[[], bool]) -> None:
         hub, follower = self._hub, self._follower
+        now = asyncio.get_running_loop().time
+        said = looked = now()
         while not hub.closed:
             turn = hub.next_turn
+            if now() - looked >= ADMITTED_SECONDS:
+                if not admitted():
+                    return
+                looked = now()
             data = hub.chunk(follower)
             if data is None:
                 data = await hub.page(follower)
@@ -108,19 +117,21 @@ class Stream(Response):
             else:
                 behind = follower.cursor < hub.head
             data += hub.heard(follower)
+            if not data and now() - said >= KEEP_ALIVE_SECONDS:
+                # with its place: what it does not want to see has passed, and is nothing to resume from
+                data = f": keep-alive\nid: {follower.cursor}\n\n".encode()
             if data:
-                follower.sending = asyncio.get_running_loop().time()
+                follower.sending = True
                 try:
                     await send({"type": "http.response.body", "body": data, "more_body": True})
                 finally:
-                    follower.sending = None
+                    follower.sending = False
+                said = now()
             if behind:
                 continue
-            try:
-                async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(said + KEEP_ALIVE_SECONDS):
                     await turn.wait()
-            except TimeoutError:
-                await send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
 
 
 async def _until_gone(receive: Receive, task: asyncio.Task[Any]) -> None:

@@ -20,6 +20,7 @@ from manydesks.client import AsyncClient, Client
 from manydesks.client.calls import Lines
 from manydesks.client.values import Event
 from manydesks.settings.home import Home
+from manydesks.settings.token import rotate_token
 from manydesks.store.store import Store
 from manydesks.testing.api import ServedOffice
 from manydesks.testing.model import Pace, ScriptedModel, Turn
@@ -297,3 +298,23 @@ def test_events_are_json_on_one_line(api: httpx.Client) -> None:
             if line.startswith("data: "):
                 json.loads(line[6:])
                 break
+
+
+def test_a_new_token_ends_what_was_opened_with_the_old_one(
+    make_served: Callable[..., ServedOffice], home: Path
+) -> None:
+    office = make_served()
+    with office.caller() as old, old.stream("GET", "/api/events/stream") as response:
+        seen: list[Event] = []
+        reading = threading.Thread(target=lambda: seen.extend(events(response)))
+        reading.start()
+        rotate_token(Home(home))
+        with office.caller() as new:
+
+            def over() -> bool:
+                notes(new, 1)
+                return not reading.is_alive()
+
+            _until(over)
+            assert old.get("/api/status").status_code == 401
+            assert not seen or (seen[-1].seq or 0) < head(new)

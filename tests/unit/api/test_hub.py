@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -133,16 +135,52 @@ async def test_what_runs_say_is_told_once_and_to_those_who_want_it(place: Place)
     assert b"so far" in data
 
 
-async def test_one_that_is_stuck_and_far_behind_is_cut(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tool_that_is_called_before_a_word_is_said_is_told(place: Place) -> None:
+    follower = Follower(Wanted(), 0)
+    await place.hub.join(follower)
+    about = {"run": "r1", "session": "s1", "agent": "amy", "message": "m1", "trace": "t1"}
+    await place.store.note("tool_called", **about, tool="look", call="1", digest="")
+    async with asyncio.timeout(20):
+        while not (data := place.hub.heard(follower)):
+            await place.hub.next_turn.wait()
+    (line,) = (line for line in data.decode().splitlines() if line.startswith("data: "))
+    said = json.loads(line.removeprefix("data: "))
+    assert (said["tool"], said["text"], said["runId"], said["traceId"]) == ("look", "", "r1", "t1")
+    await place.store.note("tool_done", **about, tool="look", call="1", duration_ms=1, ok=True)
+    async with asyncio.timeout(20):
+        while not (data := place.hub.heard(follower)):
+            await place.hub.next_turn.wait()
+    assert b'"tool":null' in data
+
+
+async def test_one_that_takes_nothing_and_is_far_behind_is_cut(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manydesks.api.hub.STUCK_SECONDS", 0.0)
     place.hub._most_unsent = 1000
     cut: list[str] = []
-    stuck = Follower(Wanted(), 0, cut=lambda: cut.append("stuck"))
-    slow = Follower(Wanted(), 0, cut=lambda: cut.append("slow"))
-    for follower in (stuck, slow):
+    left = 5_000
+    stuck = Follower(Wanted(), 0, cut=lambda: cut.append("stuck"), unsent=lambda: 5_000)
+    slow = Follower(Wanted(), 0, cut=lambda: cut.append("slow"), unsent=lambda: left)
+    quick = Follower(Wanted(), 0, cut=lambda: cut.append("quick"))
+    for follower in (stuck, slow, quick):
         await place.hub.join(follower)
-    stuck.sending = 0.0
+    stuck.sending = slow.sending = True
     await place.note(30)
     await place.read(Follower(Wanted(), 0), 30)
     place.hub._cut_stuck()
-    assert cut == ["stuck"]
+    assert cut == [], "nobody is judged by one look"
+    for _ in range(3):
+        left -= 100
+        place.hub._cut_stuck()
+    assert cut == ["stuck"] * 3
+
+
+async def test_whoever_catches_up_keeps_nobody_else_waiting(place: Place) -> None:
+    over = threading.Event()
+    behind = [asyncio.create_task(place.readers.read_behind(lambda _: over.wait())) for _ in range(20)]
+    try:
+        async with asyncio.timeout(20):
+            assert await place.readers.read(lambda reader: reader.head()) == 0
+        assert not any(task.done() for task in behind)
+    finally:
+        over.set()
+    await asyncio.gather(*behind)
