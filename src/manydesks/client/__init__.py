@@ -6,7 +6,7 @@
         print(office.ask("@coder what is new?"))
 
 `Client` blocks, `AsyncClient` is the same for coroutines. Both find the office of this machine and its token by
-themselves; `Client("http://…", token="…")` names another.
+themselves; `Client("http://…", token="…")` names another, with its token.
 """
 
 from __future__ import annotations

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import httpx
 
 from manydesks.client import calls
-from manydesks.client.calls import AGAIN_SECONDS, NO_ANSWER, POLL_SECONDS, Call, Lines
-from manydesks.client.place import place_of
+from manydesks.client.calls import AGAIN_SECONDS, NO_ANSWER, POLL_SECONDS, Call
+from manydesks.client.place import Place, place_of
+from manydesks.client.stream import Cut, Lines
 from manydesks.client.tries import TRIES, pauses
 from manydesks.client.values import Event, Sent
-from manydesks.domain.errors import Duplicate, OfficeError
+from manydesks.domain.errors import ApiRefused, Duplicate, OfficeError, SettingsError
 
 
 class AsyncClient:
@@ -34,12 +37,33 @@ class AsyncClient:
         home: str | Path | None = None,
         verify: bool | ssl.SSLContext = True,
     ) -> None:
-        """The office at `url` with `token`; what is not given is taken from this machine's own (`home`)."""
+        """The office at `url` with its `token`; without `url` the open one of this machine (`home`) is asked where it
+        is, which blocks for a moment, and asked again when it does not answer there any more.
+
+        An office of this machine with a certificate of its own is known by it; `verify` is for others.
+        """
+        self._find = None if url is not None else partial(place_of, None, token, home)
         place = place_of(url, token, home)
-        self.url = place.url
-        headers = {"Authorization": f"Bearer {place.token}"} if place.token is not None else {}
+        if verify is True and place.trust is not None:
+            verify = place.trust
         # nothing of the environment: a proxy between here and this machine's own office helps nobody
-        self._http = httpx.AsyncClient(base_url=place.url, headers=headers, verify=verify, trust_env=False)
+        self._http = httpx.AsyncClient(verify=verify, trust_env=False)
+        self._go_to(place)
+
+    def _go_to(self, place: Place) -> None:
+        self.url, self._home = place.url, place.home
+        self._http.base_url = place.url
+        self._http.headers.pop("Authorization", None)
+        if place.token:
+            self._http.headers["Authorization"] = f"Bearer {place.token}"
+
+    async def _look_again(self) -> None:
+        """An office that was opened again may be at another port."""
+        if self._find is None:
+            return
+        # none is open just now, or its settings are being written: it is tried again where it was
+        with contextlib.suppress(OfficeError, SettingsError):
+            self._go_to(await asyncio.to_thread(self._find))
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -62,7 +86,9 @@ class AsyncClient:
                 timeout=call.seconds,
             )
         except NO_ANSWER as error:
-            raise calls.lost(self.url, error) from error
+            lost = calls.lost(self.url, error)
+            await self._look_again()
+            raise lost from error
         return calls.value_of(response)
 
     async def send(
@@ -90,6 +116,7 @@ class AsyncClient:
             priority=priority,
             not_before=not_before,
             files=files,
+            home=self._home,
         )
         asked_before = False
         for pause in pauses(tries):
@@ -98,7 +125,8 @@ class AsyncClient:
             except Duplicate as known:
                 if not asked_before:
                     raise
-                return calls.sent_before(await self.message(str(known.details["message"])))
+                id = str(known.details["message"])
+                return calls.sent_before(id, await self.request(calls.trace(id)))
             except OfficeError:
                 if pause is None:
                     raise
@@ -127,8 +155,40 @@ class AsyncClient:
                 return found
 
     async def ask(self, message: str, *, seconds: float = 600.0, **about: Any) -> str:
-        """Send, wait, and return the words of the answer. Takes what `send` takes."""
-        return calls.text_of(await self.wait((await self.send(message, **about)).message_id, seconds))
+        """Send, wait, and return the words of the answer. Takes what `send` takes.
+
+        Several answers, hand-offs' among them, are separated by an empty line, in the order of their messages. They are
+        acknowledged; if one does not come (`OfficeError`), none is, and those that came wait in `pending`.
+        """
+        deadline = time.monotonic() + seconds
+        sent = await self.send(message, **about)
+        ended: dict[str, dict[str, Any]] = {}
+        # whoever answers may have handed something on
+        while new := [id for id in await self._ids(sent, deadline) if id not in ended]:
+            for id in new:
+                ended[id] = await self.wait(id, max(0.0, deadline - time.monotonic()))
+                calls.check_answered(ended[id])
+        answers = calls.answers_of(ended.values())
+        for answer in answers:
+            try:
+                await self._surely(calls.acknowledge(answer["id"]), deadline)
+            except ApiRefused as refused:
+                if not calls.is_settled(refused):
+                    raise
+        return calls.text_of(sent, answers)
+
+    async def _ids(self, sent: Sent, deadline: float) -> list[str]:
+        return calls.ids_of(await self._surely(calls.trace(sent.trace_id), deadline))
+
+    async def _surely(self, call: Call, deadline: float) -> Any:
+        """For what may be asked twice: again until there is an answer, or the time is over."""
+        while True:
+            try:
+                return await self.request(call)
+            except OfficeError:
+                if time.monotonic() >= deadline:
+                    raise
+                await asyncio.sleep(AGAIN_SECONDS[-2])
 
     async def follow(
         self,
@@ -157,22 +217,30 @@ class AsyncClient:
                         if response.status_code < 500:
                             calls.value_of(response)
                     else:
-                        if last is None:
+                        if last is None and "Last-Event-ID" in response.headers:
                             # whoever has seen nothing yet resumes from where this began
-                            last = int(response.headers.get("Last-Event-ID", 0)) or None
-                        lines, tried = Lines(), 0
-                        async for line in response.aiter_lines():
-                            event = lines.take(line)
-                            if event is None:
-                                continue
-                            if event.seq is not None:
-                                last = event.seq
-                            if live or event.seq is not None:
-                                yield event
+                            last = int(response.headers["Last-Event-ID"])
+                        cut, lines, tried = Cut(), Lines(live=live), 0
+                        async for chunk in response.aiter_bytes():
+                            for line in cut.lines(chunk):
+                                event = lines.take(line)
+                                # also behind what was not for us: some day it is no longer kept
+                                last = lines.place if lines.place is not None else last
+                                if event is not None:
+                                    yield event
             except NO_ANSWER:
-                pass  # as below
+                await self._look_again()
             await asyncio.sleep(AGAIN_SECONDS[min(tried, len(AGAIN_SECONDS) - 1)])
             tried += 1
+
+    async def pending(self, *, channel: str = "api", after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
+        """Answers that wait for a client of the channel, above a number, oldest first; until they are acknowledged."""
+        found: list[dict[str, Any]] = await self.request(calls.pending(channel, after, limit))
+        return found
+
+    async def acknowledge(self, id: int) -> None:
+        """An answer has arrived, and waits no more; saying so again changes nothing."""
+        await self.request(calls.acknowledge(id))
 
     async def dead(self, *, agent: str | None = None, after: int = 0, limit: int = 100) -> list[dict[str, Any]]:
         """Dead letters above a number, oldest first."""

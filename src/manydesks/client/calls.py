@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
-from manydesks.client.values import Event, Sent
+from manydesks.client.values import Sent
 from manydesks.domain.errors import ApiRefused, Duplicate, LedgerPruned, OfficeError
 from manydesks.domain.ids import new_id
 
@@ -25,6 +24,9 @@ SILENCE_SECONDS = 40.0
 #: how long to wait before a connection is tried again
 AGAIN_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 ENDED = frozenset({"completed", "dead", "cancelled"})
+
+#: folders whose files are what the system shows of each process, and not the same to another one
+NO_FILES = frozenset({"proc", "sys", "dev"})
 
 #: no answer came: the office may or may not have done it
 NO_ANSWER = (httpx.TransportError,)
@@ -50,14 +52,18 @@ def sending(
     priority: int,
     not_before: int | None,
     files: Iterable[str | Path],
+    home: Path | None = None,
 ) -> Call:
-    """With an id from the beginning: asked again after a lost connection, it is stored once all the same."""
+    """With an id from the beginning: asked again after a lost connection, it is stored once all the same.
+
+    `home`: that of an office on this machine, which takes files by their paths.
+    """
     body: dict[str, Any] = {"message": message, "messageId": message_id or new_id("api")}
     given = {"agent": agent, "sender": sender, "senderId": sender_id, "channel": channel, "notBefore": not_before}
     body |= {name: value for name, value in given.items() if value is not None}
     if priority:
         body["priority"] = priority
-    if attached := [_file(Path(file)) for file in files]:
+    if attached := [_file(Path(file), home) for file in files]:
         body["files"] = attached
     return Call(method="POST", path="/api/message", body=body)
 
@@ -65,6 +71,19 @@ def sending(
 def message(id: str, wait: float = 0) -> Call:
     params = {"wait": wait} if wait else {}
     return Call(method="GET", path=f"/api/message/{quoted(id)}", params=params, seconds=TIMEOUT_SECONDS + wait)
+
+
+def trace(id: str) -> Call:
+    return Call(method="GET", path=f"/api/traces/{quoted(id)}")
+
+
+def pending(channel: str, after: int, limit: int) -> Call:
+    params = {"channel": channel, "after": after, "limit": limit}
+    return Call(method="GET", path="/api/responses/pending", params=params)
+
+
+def acknowledge(id: int) -> Call:
+    return Call(method="POST", path=f"/api/responses/{quoted(id)}/ack")
 
 
 def dead(agent: str | None, after: int, limit: int) -> Call:
@@ -100,18 +119,45 @@ def sent(call: Call, answer: Mapping[str, Any]) -> Sent:
     )
 
 
-def sent_before(message: Mapping[str, Any]) -> Sent:
+def sent_before(id: str, trace: Mapping[str, Any]) -> Sent:
     """A message whose answer was lost, as the office shows it now."""
-    row = {name: message[name] for name in ("messageId", "agent", "status")}
-    return Sent(message_id=message["messageId"], trace_id=message["traceId"], messages=(row,))
+    rows = [
+        {"messageId": span["messageId"], "agent": span["agent"], "status": span["status"]}
+        for span in _messages(trace)
+        if span["parent"] is None
+    ]
+    return Sent(message_id=id, trace_id=trace["traceId"], messages=tuple(rows))
 
 
-def text_of(message: Mapping[str, Any]) -> str:
-    """What was answered. Raises `OfficeError` if nothing will be."""
+def ids_of(trace: Mapping[str, Any]) -> list[str]:
+    """The messages that followed from one arrival, hand-offs among them, in their order."""
+    return [span["messageId"] for span in _messages(trace)]
+
+
+def _messages(trace: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [span for span in trace["spans"] if span["kind"] == "message"]
+
+
+def check_answered(message: Mapping[str, Any]) -> None:
+    """Raises `OfficeError` if it is not, and will not be or was not in time."""
     if message["status"] != "completed":
         why = message.get("lastError") or message.get("holdReason") or "it was not answered in time"
-        raise OfficeError(f"The message '{message['messageId']}' is {message['status']}: {why}.")
-    return "\n\n".join(response["message"] for response in message["responses"])
+        raise OfficeError(f"The message '{message['messageId']}' is {message['status']}: {str(why).rstrip('.')}.")
+
+
+def answers_of(messages: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The answers to all of them, in the messages' order; one to several of them is there once."""
+    return list({answer["id"]: answer for message in messages for answer in message["responses"]}.values())
+
+
+def text_of(sent: Sent, answers: Iterable[Mapping[str, Any]]) -> str:
+    """What was answered; to what was for nobody but the office, its own words."""
+    return "\n\n".join([answer["message"] for answer in answers] if sent.messages else sent.notices)
+
+
+def is_settled(refused: ApiRefused) -> bool:
+    """Whether an answer that cannot be acknowledged waits for nobody any more: withdrawn, or gone."""
+    return refused.status in (404, 409)
 
 
 def value_of(response: httpx.Response) -> Any:
@@ -135,42 +181,10 @@ def lost(url: str, error: Exception) -> OfficeError:
     return OfficeError(f"The office does not answer at {url}: {str(error) or type(error).__name__}.")
 
 
-class Lines:
-    """Server-sent events, line by line."""
-
-    def __init__(self) -> None:
-        self._id: str | None = None
-        self._kind = ""
-        self._data: list[str] = []
-
-    def take(self, line: str) -> Event | None:
-        """An event, with the empty line that ends it."""
-        if not line:
-            made = self._event()
-            self._id, self._kind, self._data = None, "", []
-            return made
-        name, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        match name:
-            case "id":
-                self._id = value
-            case "event":
-                self._kind = value
-            case "data":
-                self._data.append(value)
-            case _:
-                pass  # a comment, or what another version has to say
-        return None
-
-    def _event(self) -> Event | None:
-        if not self._data:
-            return None
-        return Event(
-            seq=int(self._id) if self._id is not None else None,
-            kind=self._kind,
-            data=json.loads("\n".join(self._data)),
-        )
-
-
-def _file(path: Path) -> dict[str, str]:
+def _file(path: Path, home: Path | None) -> str | dict[str, str]:
+    """Where it is, for an office that looks there itself and takes more than a request holds; else what is in it."""
+    real = path.resolve(strict=True)
+    # what only this process sees, such as a pipe, is nothing to the office; nor does it take what is its own by a path
+    if home is not None and real.is_file() and real.parts[1] not in NO_FILES and not real.is_relative_to(home):
+        return str(real)
     return {"name": path.name, "content": base64.b64encode(path.read_bytes()).decode()}

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from manydesks.client import AsyncClient, Client
-from manydesks.client.calls import Lines
+from manydesks.client.stream import Lines
 from manydesks.client.values import Event
 from manydesks.settings.home import Home
 from manydesks.settings.token import rotate_token

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import httpx
@@ -9,12 +10,8 @@ import pytest
 
 import manydesks.client
 from manydesks.client import calls
-from manydesks.client.calls import Lines
-from manydesks.client.place import place_of
 from manydesks.client.tries import pauses
 from manydesks.domain.errors import ApiRefused, Duplicate, LedgerPruned, OfficeError
-from manydesks.settings.home import Home
-from manydesks.settings.token import token_of
 
 
 def test_what_is_exported() -> None:
@@ -26,19 +23,8 @@ def test_both_clients_have_the_same_verbs() -> None:
         {name for name in vars(kind) if not name.startswith("_")}
         for kind in (manydesks.client.Client, manydesks.client.AsyncClient)
     ]
-    assert verbs[0] == verbs[1] >= {"send", "wait", "ask", "follow", "dead", "retry", "drop", "status"}
-
-
-def test_events_of_a_stream() -> None:
-    lines = Lines()
-    text = (
-        'retry: 1000\n\n: keep-alive\n\nid: 7\nevent: a\ndata: {"x": 1}\n\nevent: progress\ndata: {"y":\ndata: 2}\n\n'
-    )
-    found = [event for line in text.split("\n") if (event := lines.take(line)) is not None]
-    assert [(event.seq, event.kind, dict(event.data)) for event in found] == [
-        (7, "a", {"x": 1}),
-        (None, "progress", {"y": 2}),
-    ]
+    known = {"send", "wait", "ask", "follow", "pending", "acknowledge", "dead", "retry", "drop", "status"}
+    assert verbs[0] == verbs[1] >= known
 
 
 def test_refusals_have_names() -> None:
@@ -69,26 +55,61 @@ def test_every_message_has_an_id_before_it_is_sent(tmp_path: Path) -> None:
     assert call.body["files"] == [{"name": "a.txt", "content": "d29yZHM="}]
 
 
+def test_a_message_whose_receipt_was_lost_is_shown_with_all_who_got_it() -> None:
+    def span(id: str, parent: str | None, kind: str = "message") -> dict[str, object]:
+        return {"kind": kind, "parent": parent, "messageId": id, "agent": f"of-{id}", "status": "pending", "start": 1}
+
+    trace = {"traceId": "t", "spans": [span("a", None), span("a", "a", "run"), span("b", None), span("c", "a")]}
+    sent = calls.sent_before("a", trace)
+    assert (sent.message_id, sent.trace_id) == ("a", "t")
+    assert sent.messages == (
+        {"messageId": "a", "agent": "of-a", "status": "pending"},
+        {"messageId": "b", "agent": "of-b", "status": "pending"},
+    )
+    assert calls.ids_of(trace) == ["a", "b", "c"]
+
+
 def test_ids_cannot_leave_their_place_in_the_address() -> None:
     assert calls.drop("../../x?y").path == "/api/queue/dead/..%2F..%2Fx%3Fy"
 
 
+def test_a_file_is_named_by_its_path_where_the_office_can_look(tmp_path: Path) -> None:
+    home, here = tmp_path / "home", tmp_path / "a.txt"
+    home.mkdir()
+    here.write_text("words")
+    (home / "own.txt").write_text("own")
+    (tmp_path / "link.txt").symlink_to(home / "own.txt")
+
+    def files(*paths: str | Path, home: Path | None = home) -> object:
+        call = calls.sending(
+            "hi", agent=None, sender=None, sender_id=None, channel=None, message_id=None, priority=0, not_before=None,
+            files=paths, home=home,
+        )  # fmt: skip
+        assert call.body is not None
+        return call.body["files"]
+
+    assert files(here, str(here)) == [str(here), str(here)]
+    assert files(here, home=None) == [{"name": "a.txt", "content": "d29yZHM="}]
+    # the office takes nothing of its own folder by a path, and sees another /proc
+    assert files(home / "own.txt", tmp_path / "link.txt") == [
+        {"name": "own.txt", "content": "b3du"},
+        {"name": "link.txt", "content": "b3du"},
+    ]
+    assert files("/proc/self/comm") == [
+        {"name": "comm", "content": base64.b64encode(Path("/proc/self/comm").read_bytes()).decode()}
+    ]
+    with pytest.raises(FileNotFoundError):
+        files(tmp_path / "none")
+
+
 def test_what_was_not_answered_is_an_error() -> None:
-    with pytest.raises(OfficeError, match="is dead: no"):
-        calls.text_of({"messageId": "m", "status": "dead", "lastError": "no", "responses": []})
+    with pytest.raises(OfficeError, match=r"is dead: no\.$"):
+        calls.check_answered({"messageId": "m", "status": "dead", "lastError": "no.", "responses": []})
 
 
-def test_the_office_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = Home(tmp_path)
-    with pytest.raises(OfficeError, match="no token"):
-        place_of(None, None, tmp_path)
-    token = token_of(home)
-    monkeypatch.setenv("MANYDESKS_PORT", "4000")
-    assert place_of(None, None, tmp_path).url == "http://127.0.0.1:4000"
-    assert place_of(None, None, tmp_path).token == token
-    assert token not in repr(place_of(None, None, tmp_path))
-    (tmp_path / "settings.toml").write_text('[api]\nhost = "::"\n')
-    assert place_of(None, None, tmp_path).url == "http://[::1]:4000"
+def test_an_answer_to_several_messages_is_there_once() -> None:
+    one, both = {"id": 1, "message": "one"}, {"id": 2, "message": "both"}
+    assert calls.answers_of([{"responses": [one, both]}, {"responses": [both]}]) == [one, both]
 
 
 def test_tries() -> None:
