@@ -137,10 +137,12 @@ def test_each_agent_is_looked_at_as_if_it_were_to_start(office: OfficeProcess, h
 
 
 def test_one_agent_s_program_is_its_own_fault(office: OfficeProcess, home: Path) -> None:
+    office.stop()
+    (home / "settings.toml").write_text('[upstreams.lab]\nkind = "anthropic"\nbase_url = "http://127.0.0.1:9"\n')
+    office.start()
     for id, options in (("good", {"program": sys.executable}), ("bad", {"program": "/no/such/claude"})):
         options["upstream"] = "lab"
         office.door.ask("agent_add", id=id, provider="claude", sandbox="none", options=options)
-    (home / "settings.toml").write_text('[upstreams.lab]\nkind = "anthropic"\nbase_url = "http://127.0.0.1:9"\n')
     code, found = doctor(home)
     assert code == 1
     assert (found["agent bad"]["level"], found["agent good"]["level"]) == ("bad", "ok")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -149,3 +150,9 @@ def test_imports_are_found_wherever_they_stand(tmp_path: Path, monkeypatch: pyte
         ("h", "load"),
         ("j.k", "use"),
     ]
+
+
+def test_the_readme_names_every_room() -> None:
+    (line,) = (line for line in (ROOT / "README.md").read_text().splitlines() if "the rooms: " in line)
+    rooms = {folder.parent.name for folder in PACKAGE.glob("*/__init__.py")} - {"testing"}
+    assert set(re.findall(r"`([a-z]+)`", line.partition("the rooms: ")[2])) == rooms

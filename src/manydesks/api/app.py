@@ -13,12 +13,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Match, Route
 
+from manydesks.api.complaint import complaint, unread
 from manydesks.api.document import POLICY, document, page
 from manydesks.api.gate import Gate, Scope
 from manydesks.api.hub import Hub
 from manydesks.api.office import Office
 from manydesks.api.readers import Readers
-from manydesks.api.refusal import not_valid, refusal, refused
+from manydesks.api.refusal import refusal, refused
 from manydesks.api.routes import agents, events, logs, messages, office, queue, responses, sessions, teams
 from manydesks.api.shapes.base import errors
 from manydesks.domain.errors import ManyDesksError
@@ -27,6 +28,8 @@ from manydesks.office.surface import Premises
 GROUPS = (messages, queue, responses, agents, teams, events, sessions, logs, office)
 #: how any request may be refused, whatever it asks for
 ANY = errors(400, 401, 403, 429, 500, 503)
+#: what FastAPI says of a body that it cannot read, whatever the reason
+UNREAD = "There was an error parsing the body"
 WORDS = {
     404: "There is nothing at this address; `GET /api/docs` lists what there is.",
     405: "This cannot be done there.",
@@ -106,12 +109,14 @@ def routed(of: Office) -> FastAPI:
     @app.exception_handler(RequestValidationError)
     async def on_bad_input(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
-        return not_valid(error)
+        return refusal(400, complaint(error.errors(), error.body, request.url.path))
 
     @app.exception_handler(HTTPException)
     async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         sentence, headers = WORDS.get(error.status_code, error.detail), dict(error.headers or {})
+        if error.detail == UNREAD:
+            sentence = unread(error.__cause__)
         if error.status_code == 405:
             # of all routes at this address, not only of the first that was found
             headers["Allow"] = ", ".join(sorted(_methods(app, request.scope)))

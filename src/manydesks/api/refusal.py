@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
-from fastapi.exceptions import RequestValidationError
 from starlette.responses import Response
 
 from manydesks.domain.errors import (
@@ -68,22 +66,3 @@ def refused(error: ManyDesksError) -> Response:
             return refusal(503, "The store cannot be used now; nothing was changed. Try again.")
         case _:
             return refusal(503, "The office cannot do this now; its log says more (`manydesks logs`).")
-
-
-def not_valid(error: RequestValidationError) -> Response:
-    """The first thing that is wrong with what was given: where, and what is allowed."""
-    return refusal(400, sentence(error.errors()))
-
-
-def sentence(errors: Sequence[Any]) -> str:
-    first = errors[0]
-    place = [str(part) for part in first["loc"]]
-    if first["type"] == "json_invalid":
-        return "The body is not valid JSON."
-    where = ".".join(place[1:]) or {"body": "the body"}.get(place[0], place[0])
-    if first["type"] == "missing":
-        return f"'{where}' is needed." if len(place) > 1 else "A body is needed: a JSON object."
-    if first["type"] == "extra_forbidden":
-        return f"There is no field '{where[:80]}' here."
-    said = str(first["msg"]).removeprefix("Value error, ")
-    return f"'{where[:80]}' is not allowed: {said[:1].lower()}{said[1:]}{'' if said.endswith('.') else '.'}"

@@ -14,8 +14,8 @@ import ssl
 from typing import TYPE_CHECKING, Any
 
 from manydesks.domain.errors import HomeError, SettingsError
+from manydesks.office.exposure import exposure, url_of
 from manydesks.office.surface import Premises
-from manydesks.office.valid import is_loopback
 from manydesks.settings.home import reason_of
 from manydesks.settings.token import token_of
 
@@ -104,13 +104,12 @@ class ApiSurface:
             listener.close()
             reason = str(error) if isinstance(error, ssl.SSLError) else reason_of(error)
             raise _NotNow(f"The files for HTTPS cannot be used: {reason}.") from None
-        scheme = "https" if settings.tls_certificate else "http"
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        self.url, self.why = f"{scheme}://{host}:{listener.getsockname()[1]}", None
+        self.url, self.why = url_of(settings, listener.getsockname()[1]), None
         log.info("The API answers at %s", self.url, extra={"action": "api_up"})
         premises.show(f"The API answers at {self.url}; {self.url}/api/docs says what it can do.")
-        if not is_loopback(settings.host):
-            self._warn(encrypted=scheme == "https")
+        if (warning := exposure(self.url)) is not None:
+            log.warning("%s", warning, extra={"action": "api_exposed"})
+            premises.show(warning)
 
     async def _serve(self, listener: socket.socket, certificate: str, key: str) -> None:
         # loaded here: fastapi takes a good part of a second, which an office without an API does not spend
@@ -131,12 +130,6 @@ class ApiSurface:
         self.why = why
         log.error("The API is not there: %s", why, extra={"action": "api_down"})
         self._premises.show(f"The API is not there: {why} The office works without it.")
-
-    def _warn(self, *, encrypted: bool) -> None:
-        plain = "" if encrypted else " What is said is not encrypted, the token included (api.tls_certificate)."
-        warning = f"Other machines can reach the office at {self.url}: whoever has the token is its owner.{plain}"
-        log.warning("%s", warning, extra={"action": "api_exposed"})
-        self._premises.show(warning)
 
 
 class _NotNow(Exception):

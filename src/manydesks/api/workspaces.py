@@ -36,6 +36,17 @@ def read_prompt(home: Home, agent: str) -> dict[str, Any]:
     return {"content": text, "path": f"workspaces/{agent}/{manual.NAME}", "version": version}
 
 
+def check_prompt(home: Home, agent: str, text: str) -> None:
+    """Whether it could be written, before anything else is changed. Blocks. The agent may not be there yet."""
+    folder = home.workspace(agent)
+    try:
+        manual.check(folder, text.encode())
+        if folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+            raise BadInput("its workspace cannot be written")
+    except (BadInput, OSError, UnicodeEncodeError) as error:
+        raise BadInput(f"The manual of '{agent}' cannot be written: {_words(error)}.") from None
+
+
 def write_prompt(home: Home, agent: str, text: str, version: str | None) -> None:
     """Put another manual in its place, whole. Blocks. `version`: what was read, else `Stale`."""
     if version is not None and (now := read_prompt(home, agent)["version"]) != version:

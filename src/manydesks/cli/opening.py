@@ -11,6 +11,7 @@ from typing import Any
 from manydesks.cli.detach import ASK_SECONDS, sole_start, start, wait_until_ready
 from manydesks.cli.invocation import Invocation
 from manydesks.domain.errors import AlreadyRunning, NotAnswering, OfficeError
+from manydesks.office.exposure import exposure_of
 
 #: recovery takes under 3 s and a starting host waits 5 s for the lock; the rest is for a loaded machine
 READY_SECONDS = 30.0
@@ -35,6 +36,7 @@ def open_in_background(invocation: Invocation) -> Opened:
     home = invocation.home
     home.prepare()
     log = home.logs / "host.log"
+    found: dict[str, Any] | None = None
     with sole_start(log) as since:
         running = invocation.door.host()
         if running is not None:
@@ -42,13 +44,16 @@ def open_in_background(invocation: Invocation) -> Opened:
         child = start(command_of(home.path), log=log)
 
         def ready() -> bool:
+            nonlocal found
             try:
-                host = invocation.door.host()
+                found = host = invocation.door.host()
             except NotAnswering:  # the socket is there, the host is still busy with its recovery
                 return False
             return host is not None and host["pid"] == child.pid
 
         wait_until_ready(child, ready=ready, log=log, since=since, clock=invocation.clock, limit=READY_SECONDS)
+    if (exposed := exposure_of(found)) is not None:
+        invocation.out.note(exposed)  # what it says itself goes to its log
     return Opened(pid=child.pid, log=log)
 
 

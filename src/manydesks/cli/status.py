@@ -16,6 +16,7 @@ from manydesks.cli.invocation import Invocation
 from manydesks.cli.quantity import count, duration, moment
 from manydesks.cli.text import one_line
 from manydesks.domain.errors import ManyDesksError, NotAnswering, SettingsError
+from manydesks.office.exposure import exposure_of
 
 SHOWN = ("pending", "processing", "held", "dead", "outgoing")
 #: it answers from memory, so that one which takes longer hangs; a loaded machine is allowed for
@@ -60,9 +61,10 @@ def status(invocation: Invocation) -> int:
         if state == "up":
             raise
         out.note(str(error))  # the answer is "no" already, and a home that was never used has no queue
-    home = str(invocation.home.path)
+    home, exposed = str(invocation.home.path), exposure_of(host)
     if out.json:
-        out.value({"status": state, "home": home, "host": host, "hangsSince": hangs_since, **seen})
+        about = {"status": state, "home": home, "host": host, "exposed": exposed, "hangsSince": hangs_since}
+        out.value({**about, **seen})
         return exits.OK if state == "up" else exits.FAILED
     since = "" if hangs_since is None else f"  since {moment(hangs_since)}"
     out.line(f"office  {out.status(state.replace('_', ' '))}{_about(host)}{since}")
@@ -83,6 +85,8 @@ def status(invocation: Invocation) -> int:
         out.line(f"channel {one_line(line)} is down: {one_line(why)}")
     if (line := _api(host)) is not None:
         out.line(f"api     {line}")
+    if exposed is not None:
+        out.line(f"api     {one_line(exposed)}")
     for line in _settings(host):
         out.line(f"settings  {line}")
     for line in _pipeline(host):

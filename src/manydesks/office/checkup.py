@@ -15,6 +15,7 @@ from manydesks.domain.clock import Clock
 from manydesks.domain.errors import ManyDesksError
 from manydesks.office import condition
 from manydesks.office.door import Door
+from manydesks.office.exposure import exposure, exposure_of, url_of
 from manydesks.office.finding import Finding, Level
 from manydesks.office.hooks.examine import examine
 from manydesks.office.pipeline.finding import pipeline
@@ -56,6 +57,8 @@ async def checkup(home: Home, clock: Clock, environ: Mapping[str, str]) -> Async
     yield condition.clock(door, clock, last)
     for finding in condition.office(home, door):
         yield finding
+    for finding in _api(door, settings):
+        yield finding
     for finding in condition.channels(door, settings):
         yield finding
     try:
@@ -92,6 +95,20 @@ def _store(home: Home) -> tuple[list[dict[str, Any]], int | None]:
         return reader.agents(), int(events[-1]["at"]) if events else None
     finally:
         reader.close()
+
+
+def _api(door: Door, settings: Settings) -> Iterator[Finding]:
+    """Said only where other machines can reach it: as the office that runs has it, or as the next one will."""
+    try:
+        host = door.host(condition.ANSWER_SECONDS)
+    except ManyDesksError:  # the office has its own line
+        return
+    says = exposure_of(host) if host is not None else None
+    if host is None and settings.api.enabled:
+        says = exposure(url_of(settings.api, settings.api.port))
+    if says is not None:
+        advice = "If they need not, set api.host to 127.0.0.1; a tunnel such as `ssh -L` needs no more."
+        yield Finding(what="api", level="note", says=says, advice=advice)
 
 
 async def _sandboxes(furnisher: Furnisher, settings: Settings, agents: list[dict[str, Any]]) -> AsyncIterator[Finding]:

@@ -47,6 +47,21 @@ def lacking(upstream: Upstream, secrets: Mapping[str, str]) -> str | None:
     )
 
 
+def upstream_of(way: Way, known: Mapping[str, Upstream]) -> Upstream:
+    """The model server that is meant. Raises `BadInput` or `SettingsError` if there is none."""
+    found = known.get(way.upstream)
+    if way.base_url is not None:
+        return Upstream(name=way.upstream, kind=way.kind, base_url=way.base_url, key=way.key)
+    if found is None:
+        names = ", ".join(sorted(known))
+        raise BadInput(f"There is no model server '{way.upstream[:80]}'; the settings name {names}.")
+    if found.kind != way.kind:
+        raise BadInput(
+            f"The model server '{way.upstream}' speaks '{found.kind}', and the agent's provider '{way.kind}'."
+        )
+    return found if way.key is None else replace(found, key=way.key)
+
+
 def known_secrets(home: Home) -> Mapping[str, str]:
     """For blotting out; none while their file is not valid, since then no call was made with them either."""
     try:
@@ -94,18 +109,8 @@ class Doors:
         return Endpoint(kind=upstream.kind, socket=socket, prefix=f"/{upstream.name}")
 
     def upstream(self, way: Way) -> Upstream:
-        """The model server that is meant. Raises `BadInput` or `SettingsError` if there is none."""
-        known = self._known.get(way.upstream)
-        if way.base_url is not None:
-            return Upstream(name=way.upstream, kind=way.kind, base_url=way.base_url, key=way.key)
-        if known is None:
-            names = ", ".join(sorted(self._known))
-            raise BadInput(f"There is no model server '{way.upstream}'; the settings name {names}.")
-        if known.kind != way.kind:
-            raise BadInput(
-                f"The model server '{way.upstream}' speaks '{known.kind}', and the agent's provider '{way.kind}'."
-            )
-        return known if way.key is None else replace(known, key=way.key)
+        """As `upstream_of`."""
+        return upstream_of(way, self._known)
 
     async def close(self, session: str) -> None:
         await self._proxy.close(session)

@@ -105,7 +105,8 @@ HISTORY = Page(
 )
 #: a message of a state, by its number or its id; the number, which lists show, goes first
 FIND = """
-select message_id from messages where state = ?1 and (message_id = ?2 or id = ?3) order by id = ?3 desc limit 1
+select message_id from messages where state = ?1
+    and (message_id = ?2 or (id = ?3 and not exists (select 1 from messages where message_id = ?2)))
 """
 EXISTS = "select 1 from messages where message_id = ?1 or id = ?2 limit 1"
 POST_OF = "select max(id) from chat_messages where team_id = ? and trace = ?"

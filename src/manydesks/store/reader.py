@@ -286,7 +286,9 @@ class Reader:
         return pages.HISTORY.rows(list(reversed(self._all(pages.HISTORY.sql, (agent, after, limit)))))
 
     def find_message(self, id: str, state: MessageState) -> str | None:
-        """The id of a message of this state, by its number in lists or its id; None: it is of another.
+        """The id of a message of this state, by its id or its number in lists; None: it is of another.
+
+        A client's own id may look like a number: where one is called so, it is meant, and no other.
 
         Raises `UnknownMessage`.
         """

@@ -112,7 +112,9 @@ def put_right(case: schemathesis.Case) -> None:
             id = case.path_parameters["id"] = f"a{case.path_parameters['id'][:31]}".rstrip("-_")
             there = {"id": id, "provider": "rehearsal", "workspace": f"workspaces/{id}", "sandbox": "none"}
             body |= {name: value for name, value in there.items() if body.get(name) is not None}
-            body["name"] = printed(body["name"])
+            body["name"] = printed(body.get("name", ""))
+            # what a new one needs, one that is there may leave out; which of the two it is, no document knows
+            body |= {"provider": "rehearsal", "model": body.get("model")}
             body.pop("version", None)
             if body.get("options"):
                 body["options"] = {}
@@ -122,8 +124,8 @@ def put_right(case: schemathesis.Case) -> None:
                 body["budget"]["usd"] = max(body["budget"]["usd"], 0.01)
         case "PUT /api/teams/{id}":
             case.path_parameters["id"] = f"t{case.path_parameters['id'][:31]}".rstrip("-_")
-            body |= {"agents": ["assistant"] * len(body["agents"]), "leader_agent": "assistant"}
-            body["name"] = printed(body["name"])
+            body |= {"agents": ["assistant"] * len(body.get("agents", ())), "leader_agent": "assistant"}
+            body["name"] = printed(body.get("name", ""))
             body.pop("version", None)
         case "POST /api/queue/cancel" if body["agent"] is not None:
             body["agent"] = "assistant"

@@ -14,6 +14,7 @@ import pytest
 from manydesks.desk.furnish import office_mark
 from manydesks.desk.process import MARK
 from manydesks.desk.sandboxes import tree
+from manydesks.domain.errors import BadInput
 from manydesks.runner.program import find_program
 from manydesks.testing.model import Hang, Refuse, ScriptedModel, ToolCall, Turn
 from manydesks.testing.office import OfficeProcess
@@ -123,10 +124,22 @@ def test_a_missing_key_says_what_to_set(office: OfficeProcess, model: ScriptedMo
 
 
 def test_a_missing_model_server_says_what_there_is(office: OfficeProcess) -> None:
-    office.door.ask("agent_add", id="amy", provider="anthropic", model="m", options={"upstream": "elsewhere"})
+    words = "There is no model server 'elsewhere'; the settings name anthropic, lm, openai."
+    about = {"provider": "anthropic", "model": "m"}
+    # before it costs a message
+    with pytest.raises(BadInput, match=words):
+        office.door.ask("agent_add", id="amy", **about, options={"upstream": "elsewhere"})
+    office.door.ask("agent_add", id="amy", **about)
+    with pytest.raises(BadInput, match=words):
+        office.door.ask("agent_edit", id="amy", changes={"set_options": {"upstream": "elsewhere"}})
+    # one that is there all the same, since its server was taken out of the settings later
+    office.stop()
+    with closing(sqlite3.connect(office.home.office_db)) as db, db:
+        db.execute("update agents set options = ? where id = 'amy'", ('{"upstream": "elsewhere"}',))
+    office.start()
     message = ask(office, "hello")
     assert message["status"] == "dead"
-    assert "There is no model server 'elsewhere'; the settings name anthropic, lm, openai." in message["lastError"]
+    assert words in message["lastError"]
 
 
 def test_a_model_server_of_the_agents_own(office: OfficeProcess, model: ScriptedModel) -> None:

@@ -11,8 +11,10 @@ import pytest
 from manydesks.domain.errors import BadInput
 from manydesks.office.workspace import manual
 from manydesks.office.workspace.furnish import furnish_workspace
-from manydesks.office.workspace.manual import NEW, Manual, look, refresh
+from manydesks.office.workspace.manual import NAME, Manual, check, look, refresh
 
+#: complete, and not in its place yet
+NEW = f".{NAME}.new"
 MARKED = b"mine\r\n\xff\xfe<!-- manydesks:mates -->old<!-- /manydesks:mates -->\r\nmine too\n"
 
 
@@ -75,6 +77,20 @@ def test_nothing_is_written_through_a_link(folder: Path, tmp_path: Path) -> None
     (folder / NEW).symlink_to(secret)
     assert refresh(folder, "newer") is Manual.RENEWED
     assert secret.read_bytes() == MARKED
+
+
+def test_whether_it_could_be_written_is_known_before(folder: Path, tmp_path: Path) -> None:
+    check(folder, b"words")
+    check(tmp_path / "nobody", b"words")
+    with pytest.raises(BadInput, match="larger than"):
+        check(folder, b"x" * (manual.MOST_BYTES + 1))
+    file = folder / "AGENTS.md"
+    file.unlink()
+    check(folder, b"words")
+    file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BadInput, match="symbolic link"):
+        check(folder, b"words")
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_what_is_no_file_is_refused_without_waiting(folder: Path) -> None:

@@ -20,15 +20,19 @@ from manydesks.api.shapes.people import (
     Reset,
     Said,
     Skill,
+    check_needed,
 )
 from manydesks.api.shapes.views import Pause
 from manydesks.domain.errors import BadInput, UnknownAgent, WrongState
 from manydesks.store.directory import unknown_agent
 from manydesks.store.reader import Reader
 from manydesks.store.versions import AGENT, version_of
+from manydesks.store.versions import check as check_version
 
 #: of a card, what an edit takes as it is
-PLAIN = ("name", "provider", "concurrency", "reaches")
+PLAIN = ("name", "provider")
+#: what a new one cannot do without
+NEEDED = ("name", "provider", "model")
 
 
 def routes(office: Office) -> APIRouter:
@@ -49,21 +53,25 @@ def routes(office: Office) -> APIRouter:
         summary="Add or change an agent",
     )
     async def put(id: AgentId, given: AgentGiven) -> dict[str, Any]:
-        """One that is there is changed in what is given; what is not given stays as it is."""
+        """A new one needs `name`, `provider` and `model`. One that is there is changed in what is given; what is not
+        given stays as it is, and `null` is the default again. All of it, or nothing."""
         if given.workspace not in (None, f"workspaces/{id}"):
             raise BadInput("'workspace' cannot be changed; an agent's folder has its place in the home.")
         if given.id not in (None, id):
             raise BadInput(f"'id' cannot be changed; the address names '{id}'.")
-        known = {row["id"]: row for row in await office.read(cards)}
-        try:
-            done = await (_edited(office, known[id], given) if id in known else _added(office, id, given))
-        except UnknownAgent as error:
-            # somebody whom it may reach: a field of the body, not what the address names
-            raise BadInput(str(error)) from None
-        if given.system_prompt is not None:
-            await office.work(lambda: workspaces.write_prompt(office.home, id, given.system_prompt or "", None))
+        text = given.system_prompt
+        async with office.writing:
+            if text is not None:
+                await office.work(lambda: workspaces.check_prompt(office.home, id, text))
+            try:
+                notices = await _put(office, id, given)
+            except UnknownAgent as error:
+                # somebody whom it may reach: a field of the body, not what the address names
+                raise BadInput(str(error)) from None
+            if text is not None:
+                notices = await _write_prompt(office, id, text, None)
         fresh = _placed(office, await office.read(lambda reader: card(reader, id)))
-        notices = [*done.get("notices", []), *_elsewhere(given, fresh)]
+        notices = [*notices, *_elsewhere(given, fresh)]
         return {"ok": True, "agent": fresh, "version": fresh["version"], "notices": notices}
 
     @router.delete("/api/agents/{id}", response_model=Changed, responses=errors(404, 409), summary="Remove an agent")
@@ -131,9 +139,7 @@ def routes(office: Office) -> APIRouter:
     async def write_prompt(id: AgentId, given: PromptGiven) -> dict[str, Any]:
         await office.read(lambda reader: card(reader, id))
         async with office.writing:
-            await office.work(lambda: workspaces.write_prompt(office.home, id, given.content, given.version))
-        await office.act("manuals")
-        await office.act("audit")
+            await _write_prompt(office, id, given.content, given.version)
         return await office.work(lambda: workspaces.read_prompt(office.home, id))
 
     @router.get("/api/agents/{id}/heartbeat", response_model=Prompt, responses=errors(404), summary="Its heartbeat")
@@ -209,10 +215,32 @@ def _elsewhere(given: AgentGiven, agent: dict[str, Any]) -> list[str]:
     return [f"The folder of '{agent['id']}' has its place in the home: {agent['working_directory']}."]
 
 
-async def _added(office: Office, id: str, given: AgentGiven) -> dict[str, Any]:
+async def _write_prompt(office: Office, id: str, text: str, version: str | None) -> list[str]:
+    """What the office says in it is put back, and the ledger has it. For whoever holds `office.writing`."""
+    await office.work(lambda: workspaces.write_prompt(office.home, id, text, version))
+    done = await office.act("manuals")
+    await office.act("audit")
+    return list(done["notices"])
+
+
+async def _put(office: Office, id: str, given: AgentGiven) -> list[str]:
+    known = {row["id"]: row for row in await office.read(cards)}
+    if id not in known:
+        try:
+            return await _added(office, id, given)
+        except BadInput:
+            # somebody at a terminal may have added it in this moment
+            known = {row["id"]: row for row in await office.read(cards)}
+            if id not in known:
+                raise
+    return await _edited(office, known[id], given)
+
+
+async def _added(office: Office, id: str, given: AgentGiven) -> list[str]:
     if given.version is not None:
-        raise BadInput(f"There is no agent '{id}' yet, so it has no version.")
-    return await office.act(
+        raise WrongState(f"There is no agent '{id}', so it is not as you read it; without a version it is added.")
+    check_needed("agent", given, NEEDED)
+    done = await office.act(
         "agent_add",
         id=id,
         name=given.name,
@@ -224,20 +252,27 @@ async def _added(office: Office, id: str, given: AgentGiven) -> dict[str, Any]:
         reaches=given.reaches or [],
         budget=given.budget.spelled() if given.budget is not None else None,
     )
+    return list(done.get("notices", ()))
 
 
-async def _edited(office: Office, before: dict[str, Any], given: AgentGiven) -> dict[str, Any]:
+async def _edited(office: Office, before: dict[str, Any], given: AgentGiven) -> list[str]:
     sent = given.model_fields_set
-    changes: dict[str, Any] = {
-        key: getattr(given, key) for key in PLAIN if key in sent and getattr(given, key) is not None
-    }
-    changes["model"] = given.model or ""
-    if given.sandbox is not None:
-        changes["sandbox"] = given.sandbox
-    if given.budget is not None:
-        changes["budget"] = given.budget.spelled()
-    if given.options is not None:
-        changes["set_options"] = given.options
-        if gone := [key for key in before["options"] if key not in given.options]:
+    changes: dict[str, Any] = {key: getattr(given, key) for key in PLAIN if key in sent}
+    # as the act has them, what is empty is the default again
+    changes |= {key: getattr(given, key) or "" for key in ("model", "sandbox") if key in sent}
+    if "concurrency" in sent:
+        changes["concurrency"] = given.concurrency or 1
+    if "reaches" in sent:
+        changes["reaches"] = given.reaches or []
+    if "budget" in sent:
+        changes["budget"] = given.budget.spelled() if given.budget is not None else ""
+    if "options" in sent:
+        options = given.options or {}
+        changes["set_options"] = options
+        if gone := [key for key in before["options"] if key not in options]:
             changes["unset_options"] = gone
-    return await office.act("agent_edit", id=before["id"], changes=changes, version=given.version)
+    if not changes:
+        check_version(before, AGENT, given.version, f"The agent '{before['id']}'")
+        return []
+    done = await office.act("agent_edit", id=before["id"], changes=changes, version=given.version)
+    return list(done.get("notices", ()))

@@ -11,13 +11,12 @@ from starlette.responses import Response
 from manydesks.api.hub import Wanted
 from manydesks.api.office import Office
 from manydesks.api.rendering import PROGRESS, shown
-from manydesks.api.shapes.base import DIGITS, MOST, After, Id, Limit, OfAgent, errors
+from manydesks.api.shapes.base import DIGITS, EVENT_NUMBER, MOST, PUBLIC_ID, Id, Limit, OfAgent, errors
 from manydesks.api.shapes.views import Events, Trace
 from manydesks.api.spans import spans
 from manydesks.api.stream import Stream, begin
-from manydesks.domain.errors import BadInput, UnknownTrace
+from manydesks.domain.errors import BadInput, LedgerPruned, UnknownTrace
 from manydesks.domain.event import KINDS
-from manydesks.domain.ids import PUBLIC
 from manydesks.store.reader import Reader
 
 #: the document says which kinds there are; whoever names another is told so, in better words
@@ -30,12 +29,15 @@ Types = Annotated[
         json_schema_extra={"pattern": f"^{_KIND}(?:,{_KIND})*$"},
     ),
 ]
-OfTrace = Annotated[
-    str | None, Query(max_length=128, pattern=rf"^(?:{PUBLIC.pattern})$", description="Only this trace.")
+OfTrace = Annotated[str | None, Query(max_length=128, pattern=PUBLIC_ID, description="Only this trace.")]
+From = Annotated[
+    int | None,
+    Query(ge=0, le=MOST, description="Only what has a higher number; else from the oldest that is kept."),
+    DIGITS,
 ]
 Resume = Annotated[int | None, Query(ge=0, le=MOST, description="Begin behind this event."), DIGITS]
 LastEventId = Annotated[
-    str | None, Header(alias="Last-Event-ID", pattern=r"^[0-9]{1,18}$", description="The same; it goes before `after`.")
+    str | None, Header(alias="Last-Event-ID", pattern=EVENT_NUMBER, description="The same; it goes before `after`.")
 ]
 #: a trace that is longer is shown without the rest of its tools
 MOST_TOOLS = 10_000
@@ -52,13 +54,20 @@ def routes(office: Office) -> APIRouter:
         summary="What happened, from the ledger",
     )
     async def listed(
-        after: After = 0, limit: Limit = 100, types: Types = None, trace: OfTrace = None
+        after: From = None, limit: Limit = 100, types: Types = None, trace: OfTrace = None
     ) -> dict[str, Any]:
         kinds = _kinds(types, PROGRESS)
 
         def look(reader: Reader) -> dict[str, Any]:
-            head = reader.head()
-            events = reader.events(after, limit, sorted(kinds) if kinds is not None else None, trace)
+            head, wanted = reader.head(), sorted(kinds) if kinds is not None else None
+            behind = reader.first() - 1 if after is None else after
+            try:
+                events = reader.events(behind, limit, wanted, trace)
+            except LedgerPruned as error:
+                if after is not None:
+                    raise
+                # between the two looks
+                events = reader.events(int(str(error.details["first"])) - 1, limit, wanted, trace)
             return {"events": [shown(event) for event in events], "head": head}
 
         return await office.read(look)

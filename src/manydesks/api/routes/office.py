@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Query
@@ -12,7 +11,7 @@ from fastapi import Path as PathParameter
 
 from manydesks.api.checkups import Checkups
 from manydesks.api.office import Office
-from manydesks.api.shapes.base import Day, Limit, OfAgent, errors
+from manydesks.api.shapes.base import TABLE, Day, Limit, OfAgent, errors
 from manydesks.api.shapes.settings import Partial, SettingsChanged, SettingsGiven, SettingsShown
 from manydesks.api.shapes.views import Checkup, Plugins, Status
 from manydesks.api.shapes.views import Insights as InsightsShown
@@ -26,7 +25,7 @@ from manydesks.settings.merge import merge_settings, settings_version
 from manydesks.settings.secrets import check_secret, load_secrets, mask, remove_secret, set_secret
 from manydesks.store.reader import Reader
 
-Table = Annotated[str, PathParameter(pattern=rf"^(?:{'|'.join(TABLES)})$", description=f"One of {', '.join(TABLES)}.")]
+Table = Annotated[str, PathParameter(pattern=TABLE, description=f"One of {', '.join(TABLES)}.")]
 From = Annotated[Day | None, Query(alias="from", description="The first day, UTC.")]
 To = Annotated[Day | None, Query(description="The last day, UTC.")]
 
@@ -108,7 +107,7 @@ def routes(office: Office) -> APIRouter:
         table: Table, first: From = None, to: To = None, agent: OfAgent = None, limit: Limit = 100
     ) -> dict[str, Any]:
         """As the pipeline published them last: when that was, and how many events they are behind, is said."""
-        lake = Path(office.settings.pipeline.lake) if office.settings.pipeline.lake else office.home.lake
+        lake = office.settings.pipeline.lake_folder(office.home.lake)
         found = await office.work(
             lambda: Insights(lake / FILE).table(
                 table,

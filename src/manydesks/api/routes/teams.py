@@ -9,15 +9,18 @@ from fastapi import APIRouter, Query
 from manydesks.api.office import Office
 from manydesks.api.routes.messages import check_size
 from manydesks.api.shapes.base import DIGITS, MOST, Limit, TeamId, errors
-from manydesks.api.shapes.people import Changed, Post, Posted, PostGiven, Team, TeamChanged, TeamGiven
-from manydesks.domain.errors import BadInput, UnknownAgent
+from manydesks.api.shapes.people import Changed, Post, Posted, PostGiven, Team, TeamChanged, TeamGiven, check_needed
+from manydesks.domain.errors import BadInput, UnknownAgent, WrongState
 from manydesks.domain.ids import new_id
 from manydesks.store.directory import unknown_team
 from manydesks.store.reader import Reader
 from manydesks.store.versions import TEAM, version_of
+from manydesks.store.versions import check as check_version
 
 #: who said it, where no agent did, for clients that know agents alone; no agent can be called so
 PERSON = "user"
+#: what a new team cannot do without
+NEEDED = ("name", "agents", "leader_agent")
 Since = Annotated[int, Query(ge=0, le=MOST, description="Only posts with a higher number."), DIGITS]
 
 
@@ -42,16 +45,11 @@ def routes(office: Office) -> APIRouter:
         "/api/teams/{id}", response_model=TeamChanged, responses=errors(409, 413, 415), summary="Make or change a team"
     )
     async def put(id: TeamId, given: TeamGiven) -> dict[str, Any]:
-        """Who is given is in it, and nobody else; the leader always is."""
-        known = {row["id"] for row in await office.read(lambda reader: reader.teams())}
-        about: dict[str, Any] = {"id": id, "name": given.name, "leader": given.leader_agent}
+        """A new one needs `name`, `agents` and `leader_agent`; of one that is there, what is not given stays. Who is
+        given is in it, and nobody else; the leader always is."""
         try:
-            if id in known:
-                done = await office.act("team_edit", **about, exactly=given.agents, version=given.version)
-            elif given.version is not None:
-                raise BadInput(f"There is no team '{id}' yet, so it has no version.")
-            else:
-                done = await office.act("team_add", **about, members=given.agents)
+            async with office.writing:
+                done = await _put(office, id, given)
         except UnknownAgent as error:
             raise BadInput(str(error)) from None  # a field of the body, not what the address names
         team = _shown(done)
@@ -111,6 +109,32 @@ def routes(office: Office) -> APIRouter:
         return {"ok": True, "id": number or 0, "messageId": done["messageId"]}
 
     return router
+
+
+async def _put(office: Office, id: str, given: TeamGiven) -> dict[str, Any]:
+    known = {row["id"]: row for row in await office.read(lambda reader: reader.teams())}
+    if id not in known:
+        try:
+            return await _added(office, id, given)
+        except BadInput:
+            # somebody at a terminal may have made it in this moment
+            known = {row["id"]: row for row in await office.read(lambda reader: reader.teams())}
+            if id not in known:
+                raise
+    sent = {"name": given.name, "leader_agent": given.leader_agent, "agents": given.agents}
+    names = {"name": "name", "leader_agent": "leader", "agents": "exactly"}
+    changes = {names[field]: value for field, value in sent.items() if field in given.model_fields_set}
+    if not changes:
+        check_version(known[id], TEAM, given.version, f"The team '{id}'")
+        return known[id]
+    return await office.act("team_edit", id=id, **changes, version=given.version)
+
+
+async def _added(office: Office, id: str, given: TeamGiven) -> dict[str, Any]:
+    if given.version is not None:
+        raise WrongState(f"There is no team '{id}', so it is not as you read it; without a version it is made.")
+    check_needed("team", given, NEEDED)
+    return await office.act("team_add", id=id, name=given.name, leader=given.leader_agent, members=given.agents)
 
 
 def _known(reader: Reader, team: str) -> None:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from manydesks.domain.ids import NAME, PUBLIC
+from manydesks.domain.insight import TABLES
 
 #: no number of ours is larger
 MOST = 2**63 - 1
@@ -85,13 +86,33 @@ TEXT = r"^[^\x00]*[^\s\x00-\x1f\x7f-\x9f][^\x00]*$"
 PRINTED = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]+$"
 #: as `base64.b64decode` takes it when it is strict, which is where it is refused, in better words
 BASE64 = r"^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+TABLE = rf"^(?:{'|'.join(TABLES)})$"
 AGENT = rf"^(?:{NAME.pattern})$"
+PUBLIC_ID = rf"^(?:{PUBLIC.pattern})$"
+SOME = r"^[^\x00]+$"
+NO_ZERO = r"^[^\x00]*$"
+ABSOLUTE = r"^/[^\x00]*$"
+EVENT_NUMBER = r"^[0-9]{1,18}$"
+SECRET_NAME = r"^[a-z][a-z0-9_]{0,63}$"
+#: what each accepts, for people; a test looks that none is missing
+IN_WORDS = {
+    TEXT: "it must have something in it that can be read, and no zero byte",
+    PRINTED: "it must be one line that can be printed",
+    AGENT: "it must be 1 to 32 lowercase letters, digits, '-' or '_', beginning and ending with a letter or digit",
+    PUBLIC_ID: "it must be 1 to 128 letters, digits, or one of '_.:-', beginning and ending with a letter or digit",
+    SOME: "it must have no zero byte",
+    NO_ZERO: "it must have no zero byte",
+    ABSOLUTE: "it must be the absolute path of a file, which begins with '/', or an object with 'name' and 'content'",
+    EVENT_NUMBER: "it must be the number of an event, at most 18 digits",
+    SECRET_NAME: "a secret's name must be 1 to 64 of a-z, 0-9 and '_', beginning with a letter",
+    TABLE: f"it must be one of {', '.join(TABLES)}",
+}
 
 Text = Annotated[str, Field(min_length=1, pattern=TEXT, description="Not empty.")]
-Word = Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[^\x00]+$")]
-MaybeWord = Annotated[str, Field(max_length=256, pattern=r"^[^\x00]*$")]
+Word = Annotated[str, Field(min_length=1, max_length=256, pattern=SOME)]
+MaybeWord = Annotated[str, Field(max_length=256, pattern=NO_ZERO)]
 AgentName = Annotated[str, Field(max_length=32, pattern=AGENT)]
-ClientId = Annotated[str, Field(max_length=128, pattern=rf"^(?:{PUBLIC.pattern})$")]
+ClientId = Annotated[str, Field(max_length=128, pattern=PUBLIC_ID)]
 Version = Annotated[
     str | None,
     Field(
@@ -101,7 +122,7 @@ Version = Annotated[
 
 AgentId = Annotated[str, Path(max_length=32, pattern=AGENT, description="An agent's id.")]
 TeamId = Annotated[str, Path(max_length=32, pattern=AGENT, description="A team's id.")]
-Id = Annotated[str, Path(max_length=128, pattern=rf"^(?:{PUBLIC.pattern})$")]
+Id = Annotated[str, Path(max_length=128, pattern=PUBLIC_ID)]
 Number = Annotated[int, Path(ge=0, le=MOST)]
 Limit = Annotated[int, Query(ge=1, le=1000, description="How many at most."), DIGITS]
 After = Annotated[int, Query(ge=0, le=MOST, description="Only what has a higher number."), DIGITS]
@@ -127,7 +148,7 @@ FilePath = Annotated[
     str,
     Field(
         max_length=4096,
-        pattern=r"^/[^\x00]*$",
+        pattern=ABSOLUTE,
         description="Where a file is on the office's machine; only from a client there that shows the token.",
     ),
 ]

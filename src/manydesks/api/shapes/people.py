@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from manydesks.api.shapes.base import PRINTED, WHOLE, AgentName, Given, MaybeWord, Shown, Text, Version, Word
+from manydesks.api.shapes.base import NO_ZERO, PRINTED, WHOLE, AgentName, Given, MaybeWord, Shown, Text, Version, Word
+from manydesks.domain.errors import BadInput
 
 Name = Annotated[str, Field(min_length=1, max_length=80, pattern=PRINTED, description="One line that can be printed.")]
 
@@ -53,20 +55,35 @@ class BudgetGiven(Given):
 
 
 class AgentGiven(Given):
-    """What is not given stays as it is."""
+    """What is not given stays as it is; `null` is the default again. A new one needs `name`, `provider`, `model`."""
 
-    name: Name
-    provider: Word
-    model: Annotated[MaybeWord | None, Field(description="Empty: the provider's own choice.")]
-    workspace: Annotated[str | None, Field(description="It has its place and cannot be changed.")] = None
-    sandbox: Annotated[MaybeWord | None, Field(description="Empty: as the settings say.")] = None
-    options: Annotated[dict[str, Any] | None, Field(description="For the provider; all of them.")] = None
-    concurrency: Annotated[int | None, Field(ge=1, le=64), WHOLE] = None
-    budget: Annotated[
-        BudgetGiven | None, Field(description="All of its caps; `{}`: those that the settings have for every agent.")
+    name: Annotated[Name, Field(default_factory=str, description="One line that can be printed; a new one needs it.")]
+    provider: Annotated[Word, Field(default_factory=str, description="What drives it; a new one needs it.")]
+    model: Annotated[
+        MaybeWord | None,
+        Field(description="A new one needs it; `null` or empty: the provider's own choice."),
     ] = None
-    reaches: Annotated[list[AgentName] | None, Field(max_length=1000)] = None
-    system_prompt: Annotated[str | None, Field(alias="system_prompt", max_length=1_000_000)] = None
+    workspace: Annotated[str | None, Field(description="It has its place and cannot be changed.")] = None
+    sandbox: Annotated[MaybeWord | None, Field(description="`null` or empty: as the settings say.")] = None
+    options: Annotated[dict[str, Any] | None, Field(description="For the provider, all of them; `null`: none.")] = None
+    concurrency: Annotated[int | None, Field(ge=1, le=64, description="`null`: 1."), WHOLE] = None
+    budget: Annotated[
+        BudgetGiven | None,
+        Field(description="All of its caps; `null` or `{}`: those that the settings have for every agent."),
+    ] = None
+    reaches: Annotated[
+        list[AgentName] | None,
+        Field(max_length=1000, description="Whom it may address beyond its team mates; `null`: nobody."),
+    ] = None
+    system_prompt: Annotated[
+        str | None,
+        Field(
+            alias="system_prompt",
+            max_length=1_000_000,
+            pattern=NO_ZERO,
+            description="Its manual, whole; `null` leaves it as it is.",
+        ),
+    ] = None
     version: Version = None
     #: what `GET` shows and nobody changes here, so that what was read can be sent back
     id: Annotated[str | None, Field(description="As in the address.")] = None
@@ -78,6 +95,14 @@ class AgentGiven(Given):
     pause_reason: Annotated[str | None, Field(description=AS_READ)] = None
     pending: Annotated[int | None, Field(description=AS_READ), WHOLE] = None
     processing: Annotated[int | None, Field(description=AS_READ), WHOLE] = None
+
+
+def check_needed(what: str, given: Given, fields: Sequence[str]) -> None:
+    """Raises `BadInput` for a new one that lacks something; one that is there keeps what it has."""
+    if missing := [f"'{field}'" for field in fields if field not in given.model_fields_set]:
+        *most, last = missing
+        names = f"{', '.join(most)} and {last}" if most else last
+        raise BadInput(f"A new {what} needs {names}.")
 
 
 class Changed(Shown):
@@ -99,9 +124,16 @@ class Team(Shown):
 
 
 class TeamGiven(Given):
-    name: Name
-    agents: Annotated[list[AgentName], Field(max_length=1000)]
-    leader_agent: Annotated[AgentName, Field(alias="leader_agent")]
+    """What is not given stays as it is. A new one needs `name`, `agents` and `leader_agent`."""
+
+    name: Annotated[Name, Field(default_factory=str, description="One line that can be printed; a new one needs it.")]
+    agents: Annotated[
+        list[AgentName],
+        Field(max_length=1000, default_factory=list, description="Who is in it, all of them; a new one needs it."),
+    ]
+    leader_agent: Annotated[
+        AgentName, Field(alias="leader_agent", default_factory=str, description="A new one needs it.")
+    ]
     version: Version = None
 
 
@@ -117,7 +149,7 @@ class Prompt(Shown):
 
 
 class PromptGiven(Given):
-    content: Annotated[str, Field(pattern=r"^[^\x00]*$")]
+    content: Annotated[str, Field(pattern=NO_ZERO)]
     version: Version = None
 
 

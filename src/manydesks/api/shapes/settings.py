@@ -6,7 +6,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import ConfigDict, Field, WithJsonSchema, create_model
 
-from manydesks.api.shapes.base import AGENT, WHOLE, WHOLE_EACH, Given, Shown, Version
+from manydesks.api.shapes.base import AGENT, SECRET_NAME, WHOLE, WHOLE_EACH, Given, Shown, Version
 from manydesks.settings.model import Option, PriceSettings, Section, TableName, UpstreamSettings, sections
 
 
@@ -53,7 +53,7 @@ _TABLES: dict[str, Any] = {
 }
 _SECRETS = Annotated[
     dict[
-        Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")],
+        Annotated[str, Field(pattern=SECRET_NAME)],
         Annotated[str, Field(min_length=1, max_length=65_536)] | None,
     ]
     | None,

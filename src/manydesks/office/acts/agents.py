@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from manydesks.desk.furnish import checked_options
+from manydesks.desk.furnish import checked_options, way_of
 from manydesks.desk.sandboxes.registry import Sandboxes
 from manydesks.domain.budget import parse_budget
 from manydesks.domain.errors import BadInput, HomeError
 from manydesks.domain.ids import is_name
 from manydesks.office.acts.base import Act, Means, storable, strings, strings_if_given
+from manydesks.office.upstreams import upstream_of, upstreams
 from manydesks.office.workspace.furnish import furnish_workspace
 from manydesks.office.workspace.manuals import Manuals
 from manydesks.runner.providers.registry import Providers
@@ -117,7 +118,13 @@ class AgentActs:
             raise BadInput(f"There is no provider '{provider}'; there are {', '.join(known)}.")
         if sandbox is not None and sandbox not in (known := Sandboxes().names()):
             raise BadInput(f"There is no sandbox '{sandbox}'; there are {', '.join(known)}.")
-        checked_options(Providers().get(provider), options, self._in_force.settings)
+        if empty := next((name for name, value in options.items() if value is None), None):
+            raise BadInput(f"The option '{empty[:80]}' has no value; an option that is not wanted is left out.")
+        found, settings = Providers().get(provider), self._in_force.settings
+        way = way_of(found, checked_options(found, options, settings))
+        if way is not None:
+            # its key may come later; a server that nobody has named does not
+            upstream_of(way, {upstream.name: upstream for upstream in upstreams(settings)})
 
     def _furnish_workspace(self, agent: str, name: str) -> None:
         """Before the agent is stored: an agent without a folder could not be mended by adding it again."""

@@ -61,6 +61,15 @@ def read(folder: Path, name: str = NAME) -> bytes | None:
     return None if found is None else found[0]
 
 
+def check(folder: Path, data: bytes, name: str = NAME) -> None:
+    """Whether these words could be put in its place as things are; a folder that is not there is no fault. Raises as
+    `refresh`."""
+    if len(data) > MOST_BYTES:
+        raise BadInput(f"it would be larger than {MOST_BYTES} bytes")
+    if os.path.lexists(folder):
+        _read(folder, name)
+
+
 def write(folder: Path, data: bytes, name: str = NAME) -> None:
     """Put these words in its place, whole. Raises as `refresh`."""
     if len(data) > MOST_BYTES:
