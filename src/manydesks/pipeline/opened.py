@@ -1,11 +1,12 @@
 """Tables as they were opened last: a run asks for each of them a dozen times, and the whole log is read each time.
 
-What is kept of a folder of this machine is good as long as the log's last entry is the same file and none has come
-after it: that is two looks at the disk. Elsewhere nothing is kept.
+What is kept of a folder of this machine is good as long as its log is the same: delta-rs goes back to the log's files
+now and then, so none of them may have gone either. Elsewhere nothing is kept.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,9 +26,9 @@ class Opened:
     """A table's newest snapshot, as of some moment. Nobody changes it, nor what it hands out."""
 
     table: deltalake.DeltaTable
-    #: the log's last entry and what it is on the disk
-    last: Path | None = None
-    shape: tuple[int, ...] | None = None
+    folder: Place
+    #: what its log was on the disk
+    shape: tuple[int, ...] | None
 
     @cached_property
     def files(self) -> list[dict[str, Any]]:
@@ -36,9 +37,8 @@ class Opened:
         return entries
 
     def is_current(self) -> bool:
-        if self.last is None or self.shape is None or _shape(self.last) != self.shape:
-            return False
-        return not _entry(self.last.parent, int(self.last.stem) + 1).exists()
+        known, folder = self.shape, self.folder
+        return known is not None and isinstance(folder, Path) and _shape(folder / "_delta_log") == known
 
 
 _known: dict[Path, Opened] = {}
@@ -52,11 +52,13 @@ def opened(folder: Place) -> Opened:
     """Raises as `DeltaTable` does if there is no table."""
     if (known := _current(folder)) is not None:
         return known
-    table = deltalake.DeltaTable(uri(folder), storage_options=delta_options(folder))
-    if not isinstance(folder, Path):
-        return Opened(table=table)
-    last = _entry(folder / "_delta_log", table.version())
-    found = _known[folder] = Opened(table=table, last=last, shape=_shape(last))
+    before = _shape(folder / "_delta_log") if isinstance(folder, Path) else None
+    found = Opened(
+        table=deltalake.DeltaTable(uri(folder), storage_options=delta_options(folder)), folder=folder, shape=before
+    )
+    if isinstance(folder, Path) and found.is_current():
+        # nobody wrote while it was opened
+        _known[folder] = found
     while len(_known) > MOST:
         # two threads may do this at once
         _known.pop(next(iter(_known)), None)
@@ -68,13 +70,10 @@ def _current(folder: Place) -> Opened | None:
     return known if known is not None and known.is_current() else None
 
 
-def _entry(log: Path, version: int) -> Path:
-    return log / f"{version:020d}.json"
-
-
-def _shape(path: Path) -> tuple[int, ...] | None:
+def _shape(log: Path) -> tuple[int, ...] | None:
+    """What changes with every entry that comes or goes; a moment alone says too little, for two may be of the same."""
     try:
-        found = path.stat()
+        found = log.stat()
+        return found.st_ino, found.st_mtime_ns, len(os.listdir(log))  # noqa: PTH208 - names only: it is asked often
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -52,7 +52,11 @@ def test_an_older_entry_may_go_from_the_log(tmp_path: Path) -> None:
     for number in range(3):
         add(tmp_path, number)
     opened(tmp_path).table.create_checkpoint()
-    (tmp_path / "_delta_log" / f"{0:020d}.json").unlink()
+    before = opened(tmp_path)
+    for number in range(2):
+        (tmp_path / "_delta_log" / f"{number:020d}.json").unlink()
+    assert opened(tmp_path) is not before, "it would look for what is gone"
+    assert opened(tmp_path).table.transaction_version("x") is None
     assert count(tmp_path) == 3
     add(tmp_path, 3)
     assert count(tmp_path) == 4
