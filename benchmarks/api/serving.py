@@ -10,14 +10,14 @@ from starlette.responses import Response
 
 from manydesks.api import app
 from manydesks.api.answer import answered
-from manydesks.api.shapes.base import NOTHING, Nothing
+from manydesks.api.shapes.base import NOTHING, Nothing, errors
 from manydesks.cli.main import main
 
 
 def routes(_: Any) -> APIRouter:
     router = APIRouter()
 
-    @router.post("/api/nothing")
+    @router.post("/api/nothing", responses=errors(413, 415))
     async def nothing(given: Nothing = NOTHING) -> Response:
         return answered({"ok": True})
 
