@@ -94,7 +94,8 @@ def routes(office: Office) -> APIRouter:
         last_event_id: LastEventId = None,
     ) -> Stream:
         """From now on, or from behind an event; resumed without a gap or a repetition, also after the office was
-        closed and opened again. A comment every 15 seconds keeps the connection alive."""
+        closed and opened again. Whoever is sent nothing for 15 seconds gets a comment, and an `id` alone that says
+        how far it is."""
         wanted = Wanted(kinds=_kinds(types, PROGRESS), agent=agent, trace=trace)
         follower = await begin(office.hub, last=last_event_id, after=after, wanted=wanted)
         # looked at last: nobody else comes between this and its first turn
