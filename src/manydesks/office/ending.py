@@ -53,9 +53,11 @@ class Ending:
         """The fence of the session's latest run that has ended."""
 
         async def mend() -> None:
+            # a run whose runner has left, or was told to end, is not begun again by the way
+            goes_on = place.desk.seated and place.verdict is None
             await place.desk.stop()
             await repair(place.seat.folder, place.seat.workspace, office=office_mark(self._floor.home))
-            if place.claimed is not None:
+            if goes_on and place.claimed is not None:
                 place.desk.nudge()
 
         place.taker.rules = self._floor.rules

@@ -202,6 +202,21 @@ def test_a_desk_file_that_is_not_one(make_bench: Make, damage: Callable[[Path], 
     assert said(bench.ask("!say and on")) == ["and on"]
 
 
+def test_nobody_sits_down_for_a_run_whose_runner_was_killed_while_it_wrote(make_bench: Make) -> None:
+    """Its file is mended to be read; the run has failed, and its message is nobody's work any more."""
+    bench = make_bench(retry__max_attempts=1)
+    sent = bench.begin("!hang")
+    runner = bench.runner()
+    # the office looks again only when both have happened
+    os.kill(bench.office.pid, signal.SIGSTOP)
+    hot(bench.session / "out" / "outbound.db")
+    os.kill(runner, signal.SIGKILL)
+    os.kill(bench.office.pid, signal.SIGCONT)
+    assert bench.message(sent)["status"] == "dead"
+    bench.until(lambda: not bench.processes())
+    assert len(bench.kinds("runner_started")) == 1
+
+
 @pytest.mark.parametrize("damage", [huge, other_schema, link, fifo, garbage, hot])
 def test_a_desk_file_that_is_not_one_after_a_kill(make_bench: Make, damage: Callable[[Path], None]) -> None:
     bench = make_bench()
