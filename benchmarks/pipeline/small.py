@@ -20,7 +20,7 @@ from manydesks.pipeline import tables
 from manydesks.pipeline.schemas import TABLES
 from manydesks.pipeline.sources.ledger import heads
 
-EVENTS_IN_ALL, NEW, ROUNDS = 5_000_000, 1_000, 3
+EVENTS_IN_ALL, NEW, ROUNDS = 5_000_000, 1_000, 7
 COLD, TAKEN, GOLD = 40.0, 3.0, 20.0
 #: no part of a benchmark waits longer for something
 PATIENCE = 600.0

@@ -15,7 +15,7 @@ from manydesks.domain.failure import RetryPolicy
 from manydesks.domain.loopguard import Limits
 from manydesks.domain.mail import Ack, Collected, Outbound
 from manydesks.office.keeper import prune
-from manydesks.pipeline import tables
+from manydesks.pipeline import lookup, tables
 from manydesks.pipeline.jobs.archive import archive
 from manydesks.pipeline.jobs.whole import run
 from manydesks.pipeline.query import query
@@ -145,7 +145,7 @@ async def test_the_store_lets_go_of_what_the_lake_holds_and_of_nothing_else(
     await office.prune()
     assert office.rows("select 1 from messages where message_id = ?", unarchived) == []
     assert office.rows("select count(*) from messages") == [(1,)]
-    assert tables.find(lake, EVENTS, "seq", mark + 1) != []
+    assert lookup.find(lake, EVENTS, "seq", mark + 1) != []
     office.store.close()
 
 

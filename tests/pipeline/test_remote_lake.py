@@ -28,7 +28,7 @@ from manydesks.domain.insight import FILE
 from manydesks.domain.mail import Ack, Inbound, Outbound, Step
 from manydesks.mailbox.desk import DeskMailbox
 from manydesks.mailbox.host import HostMailbox
-from manydesks.pipeline import tables
+from manydesks.pipeline import lookup, tables
 from manydesks.pipeline.bronze import BODIES, EVENTS, PIPELINE_RUNS, SESSION_FILES, SESSION_MESSAGES
 from manydesks.pipeline.disk import disk_refusals
 from manydesks.pipeline.jobs.compact import compact
@@ -129,7 +129,7 @@ def test_rows_are_added_and_found_and_merged(s3: S3, remote: Remote) -> None:
         with hold(remote) as held:
             tables.append_row(held, PIPELINE_RUNS, {**ROW, "rows": number}, clock)
     assert tables.count(remote, PIPELINE_RUNS) == 3
-    assert [row["rows"] for row in tables.find(remote, PIPELINE_RUNS, "rows", 1)] == [1]
+    assert [row["rows"] for row in lookup.find(remote, PIPELINE_RUNS, "rows", 1)] == [1]
     assert tables.present(remote) == [PIPELINE_RUNS]
     data = folder_of(s3, remote) / PIPELINE_RUNS.folder / "data"
     assert len(list(data.rglob("*.parquet"))) == 3
@@ -181,7 +181,7 @@ def test_of_two_writers_one_is_refused(remote: Remote, tmp_path: Path) -> None:
         tables.append_row(there, PIPELINE_RUNS, {**ROW, "rows": 3}, clock)
     with hold(remote) as held:
         tables.append_row(held, PIPELINE_RUNS, {**ROW, "rows": 4}, clock)
-    found = [row["rows"] for number in range(5) for row in tables.find(remote, PIPELINE_RUNS, "rows", number)]
+    found = [row["rows"] for number in range(5) for row in lookup.find(remote, PIPELINE_RUNS, "rows", number)]
     assert found == [1, 3, 4]
 
 
@@ -212,7 +212,7 @@ import os, sys, time
 from pathlib import Path
 from manydesks.domain.clock import SystemClock
 from manydesks.domain.errors import PipelineError
-from manydesks.pipeline import tables
+from manydesks.pipeline import lookup, tables
 from manydesks.pipeline.bronze import PIPELINE_RUNS
 from manydesks.pipeline.lock import hold
 from manydesks.pipeline.place import place_of
@@ -305,7 +305,7 @@ def test_the_tables_are_those_of_a_folder(
     ledger.execute("update bodies set text = '', erased_at = 5 where id = 3")
     ledger.add(1, kind="body_erased", trace=None, message=None)
     ledger.execute("update events set body = 3 where kind = 'body_erased'")
-    [gone] = [row["text"] for row in tables.find(remote, BODIES, "id", 3)]
+    [gone] = [row["text"] for row in lookup.find(remote, BODIES, "id", 3)]
     assert json.dumps(gone)[1:-1] in whole(folder_of(s3, remote))
     for place in (lake, remote):
         run(ledger.path, place, over_s3, quiet, rebuild=place is remote)

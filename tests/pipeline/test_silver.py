@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
 from manydesks.domain.clock import SystemClock
-from manydesks.pipeline import tables
+from manydesks.pipeline import lookup, tables
 from manydesks.pipeline.bronze import BODIES
 from manydesks.pipeline.jobs.archive import archive
 from manydesks.pipeline.jobs.erase import erase
@@ -149,7 +149,7 @@ def test_what_is_erased_later_goes_from_bodies_and_transcripts(
 ) -> None:
     copy = grown.copy(tmp_path)
     ledger, lake = copy.ledger, copy.lake
-    [secret] = tables.find(lake, BODIES, "id", 3)
+    [secret] = lookup.find(lake, BODIES, "id", 3)
     ledger.execute("update bodies set text = '', erased_at = 5 where id = 3")
     at = grown.shape.begins + 9 * DAY_MS
     ledger.tell([Made(at=at, kind="body_erased", data={})])
@@ -157,8 +157,8 @@ def test_what_is_erased_later_goes_from_bodies_and_transcripts(
     bring(ledger, lake, spark)
     with hold(lake) as held:  # as a run does at its end
         erase(held, spark, SystemClock())
-    assert tables.find(lake, BODIES, "id", 3) == [{"id": 3, "text": "", "erased_at": at}]
-    assert tables.find(lake, BODIES, "id", 4)[0]["text"]
+    assert lookup.find(lake, BODIES, "id", 3) == [{"id": 3, "text": "", "erased_at": at}]
+    assert lookup.find(lake, BODIES, "id", 4)[0]["text"]
     said = tables.read(spark, lake, TRANSCRIPTS)
     assert [(row["text"], row["erased"]) for row in said.where("body = 3").collect()] == [(None, True)]
     assert secret["text"] not in {row["text"] for row in said.collect()}

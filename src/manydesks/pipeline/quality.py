@@ -13,13 +13,14 @@ import pyarrow.parquet as pq
 
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.failure import in_one_sentence
+from manydesks.pipeline.lookup import find
 from manydesks.pipeline.place import Place, readable
 from manydesks.pipeline.schemas import EVENTS
 from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.sources.ledger import VIEWS, connect, windows
 from manydesks.pipeline.sources.ledger import read as read_ledger
 from manydesks.pipeline.sources.parquet import load_view
-from manydesks.pipeline.tables import find, read
+from manydesks.pipeline.tables import read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

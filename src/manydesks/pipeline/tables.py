@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import deltalake
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.transaction import CommitProperties, RemoveAction, Transaction
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -28,7 +27,7 @@ from manydesks.pipeline.commit import DAY_FOLDER, Change, commit_files, sweep_at
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.opened import is_table, opened
-from manydesks.pipeline.place import Place, delta_options, readable, spark_pattern, uri, writable
+from manydesks.pipeline.place import Place, delta_options, spark_pattern, uri, writable
 from manydesks.pipeline.remote import Remote
 from manydesks.pipeline.schemas import TABLES, check_schema, making_of
 from manydesks.pipeline.writing import write_rows
@@ -159,18 +158,6 @@ def files(lake: Place, spec: TableSpec) -> list[Place]:
 def count(lake: Place, spec: TableSpec) -> int:
     """The rows of the newest snapshot, by the table's log alone."""
     return rows_of(snapshot(lake, spec))
-
-
-def find(lake: Place, spec: TableSpec, column: str, value: int) -> list[dict[str, Any]]:
-    """The rows with this value, without Spark; only for a column of whole numbers, whose range each file's entry has.
-
-    Reads the files itself: a process that used `to_pyarrow_dataset` of delta-rs now and then aborts when it ends.
-    """
-    found: list[dict[str, Any]] = []
-    for file in snapshot(lake, spec, Range(column=column, least=value, most=value)):
-        rows = pq.ParquetFile(readable(file.path)).read()
-        found += rows.filter(pc.equal(rows.column(column), value)).to_pylist()
-    return found
 
 
 def read(

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
 from pyspark.sql import functions as F
 
 from manydesks.domain.clock import Clock
-from manydesks.pipeline import tables
+from manydesks.pipeline import lookup, tables
 from manydesks.pipeline.bronze import BODIES, EVENTS
 from manydesks.pipeline.jobs.forgotten import forget_mail
 from manydesks.pipeline.lock import HeldLake
@@ -25,6 +26,10 @@ MARK = "erasures"
 def erased_bodies(spark: SparkSession, lake: Place, after: int, upto: int) -> dict[int, int]:
     """The texts that were erased by the events `after < seq <= upto`, and when."""
     window = Range(column="seq", least=after + 1, most=upto)
+    if lookup.few(lake, EVENTS, window):
+        told = lookup.rows(lake, EVENTS, window, "seq", "kind", "body", "at")
+        told = told.filter((pc.field("kind") == "body_erased") & pc.field("body").is_valid())
+        return {row["body"]: row["at"] for row in told.to_pylist()}
     found = tables.read(spark, lake, EVENTS, window).where(
         (F.col("seq") > after) & (F.col("seq") <= upto) & (F.col("kind") == "body_erased") & F.col("body").isNotNull()
     )

@@ -6,7 +6,7 @@ the result is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from manydesks.domain.clock import Clock
-from manydesks.pipeline import tables
+from manydesks.pipeline import lookup, tables
 from manydesks.pipeline.bronze import BODIES, EVENTS
 from manydesks.pipeline.columns import DAY, TableSpec
 from manydesks.pipeline.jobs.erase import erased_bodies
@@ -134,20 +134,28 @@ class Silver:
 
     def _traces(self) -> int:
         after = self._from(TRACES)
-        delta = merged(TRACES, traces.of_events(self._events(after)))
         new = self._upto - after
+        delta = merged(TRACES, tables.gathered(traces.of_events(self._events(after)), new))
         if after == 0:
             return self._write(TRACES, traces.finished(delta), None, new)
-        delta = tables.gathered(delta, new).cache()
+        delta = traces.finished(delta).cache()
         try:
-            known = tables.read(self._spark, self._lake, TRACES).select("trace", DAY)
-            old_days = known.join(F.broadcast(delta.select("trace")), "trace", "left_semi").select(DAY)
-            days = _days(traces.finished(delta).select(DAY).union(old_days))
-            old, known_rows = self._old(TRACES, days)
-            both = tables.gathered(delta.unionByName(old.drop(DAY)), new + known_rows)
-            return self._write(TRACES, traces.finished(merged(TRACES, both)), days, new + known_rows)
+            days = self._days_of_traces(delta, new)
+            old, known = self._old(TRACES, days)
+            both = tables.gathered(delta.drop(DAY).unionByName(old.drop(DAY)), new + known)
+            return self._write(TRACES, traces.finished(merged(TRACES, both)), days, new + known)
         finally:
             delta.unpersist()
+
+    def _days_of_traces(self, delta: DataFrame, new: int) -> set[str]:
+        """Of these, and of what is known of them."""
+        named = delta.select("trace", DAY)
+        if new <= tables.FEW:
+            few = named.toArrow()
+            return set(few.column(DAY).to_pylist()) | lookup.days_with(self._lake, TRACES, "trace", few.column("trace"))
+        known = tables.read(self._spark, self._lake, TRACES).select("trace", DAY)
+        old_days = known.join(F.broadcast(delta.select("trace")), "trace", "left_semi").select(DAY)
+        return _days(named.select(DAY).union(old_days))
 
     def _fold(self, making: Making) -> int:
         spec = making.spec
@@ -206,11 +214,13 @@ class Silver:
         if after == 0:
             return self._write(TRANSCRIPTS, transcripts.without(rows, gone), None, new)
         # what was erased since may have been said on any day
-        said = tables.read(self._spark, self._lake, TRANSCRIPTS).where(F.col("body").isin(list(gone)))
-        days = self._days(after) | (_days(said) if gone else set())
+        days = self._days(after) | (self._days_that_said(gone) if gone else set())
         old, known = self._old(TRANSCRIPTS, days)
         both = tables.gathered(rows.select(*old.columns).unionByName(old), new + known)
         return self._write(TRANSCRIPTS, transcripts.without(both, gone), days, new + known)
+
+    def _days_that_said(self, bodies: Collection[int]) -> set[str]:
+        return _days(tables.read(self._spark, self._lake, TRANSCRIPTS).where(F.col("body").isin(list(bodies))))
 
     def _old(self, spec: TableSpec, days: set[str]) -> tuple[DataFrame, int]:
         """What a table has of these days, and how many rows that is."""
@@ -222,15 +232,14 @@ class Silver:
         with self._finding:
             if after not in self._known:
                 window = Range(column="last_seq", least=after + 1, most=self._upto)
-                found = tables.read(self._spark, self._lake, TRACES, window).where(F.col("last_seq") > after)
-                named = found.select("trace", DAY)
-                if self._upto - after <= tables.FEW:
+                if lookup.few(self._lake, TRACES, window):
                     # few are handed over with each query: no other has to be run to have them
-                    few = named.toArrow()
+                    few = lookup.rows(self._lake, TRACES, window, "trace", DAY, "last_seq").select(["trace", DAY])
                     self._known[after] = self._spark.createDataFrame(few)
                     self._known_days[after] = set(few.column(DAY).to_pylist())
                 else:
-                    self._known[after] = named.persist()
+                    found = tables.read(self._spark, self._lake, TRACES, window).where(F.col("last_seq") > after)
+                    self._known[after] = found.select("trace", DAY).persist()
             return self._known[after]
 
     def _days(self, after: int) -> set[str]:

@@ -12,21 +12,25 @@ from pyspark.sql import functions as F
 from manydesks.pipeline.columns import DAY, Column, TableSpec
 
 
-def partial(spec: TableSpec, rows: DataFrame, **given: SparkColumn) -> DataFrame:
-    """Rows for `merged`, from events: the folded columns that are given, the others NULL."""
-    return rows.select(*_given(spec, given))
+def partial(spec: TableSpec, rows: DataFrame, **given: str) -> DataFrame:
+    """Rows for `merged`, from events: the folded columns that are given, in SQL, the others NULL."""
+    return rows.selectExpr(*_given(spec, given))
 
 
-def part(spec: TableSpec, **given: SparkColumn) -> SparkColumn:
+def part(spec: TableSpec, **given: str) -> str:
     """One such row as a value, for an event that gives several."""
-    return F.struct(*_given(spec, given))
+    return f"struct({', '.join(_given(spec, given))})"
 
 
-def _given(spec: TableSpec, given: Mapping[str, SparkColumn]) -> list[SparkColumn]:
+def _given(spec: TableSpec, given: Mapping[str, str]) -> list[str]:
     folded = [column for column in spec.columns if column.fold != "made"]
     if strange := given.keys() - {column.name for column in folded}:
         raise ValueError(f"the table '{spec.name}' has no column {', '.join(sorted(strange))}")
-    return [given.get(c.name, F.lit(None)).cast(c.type).alias(c.name) for c in folded]
+    return [_typed(given.get(column.name, "null"), column) for column in folded]
+
+
+def _typed(value: str, column: Column) -> str:
+    return f"cast({value} as {column.type.simpleString()}) as `{column.name}`"
 
 
 def merged(spec: TableSpec, rows: DataFrame, *more: str) -> DataFrame:
@@ -43,19 +47,19 @@ def merged(spec: TableSpec, rows: DataFrame, *more: str) -> DataFrame:
 
 
 def _fold(column: Column) -> SparkColumn:
-    name, fold = column.name, column.fold
+    name, fold = f"`{column.name}`", column.fold
     kind, _, by = fold.partition(":")
     match kind:
         case "one" | "max":
-            value = F.max(name)
+            value = f"max({name})"
         case "min":
-            value = F.min(name)
+            value = f"min({name})"
         case "sum":
-            value = F.sum(name)
+            value = f"sum({name})"
         case "first":
-            value = F.min_by(name, by)
+            value = f"min_by({name}, `{by}`)"
         case "last":
-            value = F.max_by(name, by)
+            value = f"max_by({name}, `{by}`)"
         case _:
-            raise ValueError(f"the column '{name}' has the fold '{fold}'")
-    return value.cast(column.type).alias(name)
+            raise ValueError(f"the column '{column.name}' has the fold '{fold}'")
+    return F.expr(_typed(value, column))

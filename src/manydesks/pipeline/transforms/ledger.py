@@ -1,43 +1,59 @@
-"""Events as transforms read them: those of some kinds, with the fields of their data that are asked for."""
+"""Events as transforms read them: those of some kinds, with the fields of their data that are asked for.
+
+What a column holds is said in SQL: each word about a column that goes to Spark by itself is a call to another process,
+and a few new events took thousands of them.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
 
 #: fields of `data` that are no text; whatever is not of its type is NULL
 _WHOLE = (
     "hop priority attempt queue_ms duration_ms response part bytes files next_at input output cache_read cache_write"
 )
-_TYPES = {
-    **dict.fromkeys(_WHOLE.split(), LongType()),
-    "ok": BooleanType(),
-    "cost_usd": DoubleType(),
-}
+_TYPES = {**dict.fromkeys(_WHOLE.split(), "long"), "ok": "boolean", "cost_usd": "double"}
 
 
 def events_of(events: DataFrame, kinds: str, fields: str = "") -> DataFrame:
     """The events of these kinds that have a trace; the fields of `data` are columns `d_<field>`."""
-    found = events.where(F.col("trace").isNotNull() & F.col("kind").isin(kinds.split()))
+    found = events.where(f"trace is not null and {of_kinds(kinds)}")
     names = fields.split()
     if not names:
         return found
-    shape = StructType([StructField(name, _TYPES.get(name, StringType())) for name in names])
-    read = found.withColumn("d", F.from_json("data", shape))
-    return read.select("*", *(F.col(f"d.{name}").alias(f"d_{name}") for name in names))
+    shape = ", ".join(f"`{name}` {_TYPES.get(name, 'string')}" for name in names)
+    read = found.selectExpr("*", f"from_json(data, '{shape}') as d")
+    return read.selectExpr("*", *(f"d.`{name}` as d_{name}" for name in names))
 
 
-def when(kinds: str, value: Column | str) -> Column:
+def of_kinds(kinds: str) -> str:
+    """Whether an event is of one of these kinds."""
+    return f"kind in ({', '.join(map(quoted, kinds.split()))})"
+
+
+def when(kinds: str, value: str) -> str:
     """The value, for events of these kinds; else NULL."""
-    return F.when(F.col("kind").isin(kinds.split()), F.col(value) if isinstance(value, str) else value)
+    return f"case when {of_kinds(kinds)} then {value} end"
 
 
-def one(kinds: str) -> Column:
+def one(kinds: str) -> str:
     """1 for events of these kinds; else NULL, which adds nothing."""
-    return when(kinds, F.lit(1))
+    return when(kinds, "1")
 
 
-def micro(dollars: str) -> Column:
+def by_kind(values: Mapping[str, str]) -> str:
+    """A value for each of several kinds, all of them different ones; else NULL."""
+    cases = " ".join(f"when {of_kinds(kinds)} then {value}" for kinds, value in values.items())
+    return f"case {cases} end"
+
+
+def micro(dollars: str) -> str:
     """Whole millionths of a dollar: their sum does not depend on its order."""
-    return F.round(F.col(dollars) * 1_000_000).cast("long")
+    return f"cast(round({dollars} * 1000000) as long)"
+
+
+def quoted(word: str) -> str:
+    """A word of our own as a text of SQL."""
+    return f"'{word}'"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from manydesks.pipeline.silver import MESSAGES
 from manydesks.pipeline.transforms.fold import partial
-from manydesks.pipeline.transforms.ledger import events_of, one, when
+from manydesks.pipeline.transforms.ledger import by_kind, events_of, one, quoted, when
 
 #: which state an event leaves the message in
 STATES = {
@@ -29,14 +28,14 @@ FIELDS = "channel conversation sender kind hop from_agent priority by team attem
 
 
 def of_events(events: DataFrame) -> DataFrame:
-    found = events_of(events, " ".join((*STATES, "agent_routed")), FIELDS).where(F.col("message").isNotNull())
+    found = events_of(events, " ".join((*STATES, "agent_routed")), FIELDS).where("message is not null")
     stored, moved = "message_enqueued", " ".join(STATES)
-    state = F.create_map(*(F.lit(word) for pair in STATES.items() for word in pair))[F.col("kind")]
+    state = by_kind({kind: quoted(word) for kind, word in STATES.items()})
     return partial(
         MESSAGES,
         found,
-        message_id=F.col("message"),
-        trace=F.col("trace"),
+        message_id="message",
+        trace="trace",
         parent=when(stored, "parent"),
         agent=when(stored, "agent"),
         from_agent=when(stored, "d_from_agent"),

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from manydesks.pipeline.silver import RESPONSES
 from manydesks.pipeline.transforms.fold import partial
-from manydesks.pipeline.transforms.ledger import events_of, when
+from manydesks.pipeline.transforms.ledger import by_kind, events_of, quoted, when
 
 #: which state an event leaves the response in
 STATES = {
@@ -27,27 +27,27 @@ FAILS = "response_retried response_unsure response_dead response_expired respons
 
 def of_events(events: DataFrame) -> DataFrame:
     fields = "response channel part operation bytes files attempt receipt reason"
-    found = events_of(events, " ".join(STATES), fields).where(F.col("d_response").isNotNull())
-    state = F.create_map(*(F.lit(word) for pair in STATES.items() for word in pair))[F.col("kind")]
+    found = events_of(events, " ".join(STATES), fields).where("d_response is not null")
+    state = by_kind({kind: quoted(word) for kind, word in STATES.items()})
     return partial(
         RESPONSES,
         found,
-        response=F.col("d_response"),
-        trace=F.col("trace"),
-        message=F.col("message"),
+        response="d_response",
+        trace="trace",
+        message="message",
         run=when(READY, "run"),
-        agent=F.col("agent"),
+        agent="agent",
         channel=when(READY, "d_channel"),
         part=when(READY, "d_part"),
         operation=when(READY, "d_operation"),
         bytes=when(READY, "d_bytes"),
-        files=when(READY, F.coalesce("d_files", F.lit(0))),
+        files=when(READY, "coalesce(d_files, 0)"),
         body=when(READY, "body"),
         created_at=when(READY, "at"),
         status=state,
-        status_at=F.col("at"),
-        status_seq=F.col("seq"),
-        attempts=F.col("d_attempt"),
+        status_at="at",
+        status_seq="seq",
+        attempts="d_attempt",
         delivered_at=when("response_delivered", "at"),
         receipt=when("response_delivered", "d_receipt"),
         last_error=when(FAILS, "d_reason"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from manydesks.pipeline.silver import RUNS, USAGE
 from manydesks.pipeline.transforms.fold import partial
@@ -15,15 +14,15 @@ FIELDS = "provider model attempt outcome reason duration_ms input output cache_r
 
 def of_events(events: DataFrame) -> DataFrame:
     # all of them tell of the trace of the run's first message
-    found = events_of(events, f"{START} {DONE} {USED} tool_called tool_done", FIELDS).where(F.col("run").isNotNull())
+    found = events_of(events, f"{START} {DONE} {USED} tool_called tool_done", FIELDS).where("run is not null")
     return partial(
         RUNS,
         found,
-        run=F.col("run"),
-        trace=F.col("trace"),
-        message=F.col("message"),
-        agent=F.col("agent"),
-        session=F.col("session"),
+        run="run",
+        trace="trace",
+        message="message",
+        agent="agent",
+        session="session",
         provider=when(START, "d_provider"),
         model=when(START, "d_model"),
         used_model=when(USED, "d_model"),
@@ -39,18 +38,18 @@ def of_events(events: DataFrame) -> DataFrame:
         cache_write_tokens=when(USED, "d_cache_write"),
         cost_microusd=when(USED, micro("d_cost_usd")),
         tools=one("tool_called"),
-        tools_failed=when("tool_done", F.when(~F.col("d_ok"), F.lit(1))),
+        tools_failed=when("tool_done", "case when not d_ok then 1 end"),
     )
 
 
 def usage_of_events(events: DataFrame) -> DataFrame:
-    found = events_of(events, f"{START} {USED}", FIELDS).where(F.col("run").isNotNull())
+    found = events_of(events, f"{START} {USED}", FIELDS).where("run is not null")
     return partial(
         USAGE,
         found,
-        run=F.col("run"),
-        trace=F.col("trace"),
-        agent=F.col("agent"),
+        run="run",
+        trace="trace",
+        agent="agent",
         provider=when(START, "d_provider"),
         model=when(USED, "d_model"),
         at=when(USED, "at"),

@@ -14,12 +14,11 @@ wait of its first message; a tool call's and a delivery's is the run. Each attem
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from manydesks.pipeline.silver import SPANS
 from manydesks.pipeline.transforms.fold import part
-from manydesks.pipeline.transforms.ledger import events_of, when
+from manydesks.pipeline.transforms.ledger import by_kind, events_of, of_kinds, when
 
 ENDS = "message_completed message_dead message_cancelled"
 HANDED, HELD, FREED, TAKEN = "chain_handoff", "message_held", "message_released", "message_received"
@@ -34,102 +33,103 @@ def of_events(events: DataFrame) -> DataFrame:
     fields = "from to reason attempt queue_ms outcome tool call ok response channel next_at"
     kinds = f"{HANDED} {HELD} {FREED} {TAKEN} {START} {DONE} {CALLED} {CALL_DONE} {READY} {TRIES} {ENDS}"
     found = events_of(events, kinds, fields)
-    ends = F.col("kind").isin(ENDS.split())
-    told = F.array_compact(
-        F.array(
-            F.when(~ends, _of_event()),
-            F.when(ends & F.col("message").isNotNull(), _end_of_handoff()),
-            when(RETRIED, _later_delivery()),
-        )
+    told = (
+        f"case when not {of_kinds(ENDS)} then {_of_event()} end",
+        f"case when {of_kinds(ENDS)} and message is not null then {_end_of_handoff()} end",
+        when(RETRIED, _later_delivery()),
     )
-    return found.select(F.inline(told))
+    return found.selectExpr(f"inline(array_compact(array({', '.join(told)})))")
 
 
-def _of_event() -> Column:
+def _of_event() -> str:
     hold, delivery, tool = f"{HELD} {FREED}", f"{READY} {TRIES}", f"{CALLED} {CALL_DONE}"
-    run, wait = f"{START} {DONE}", F.concat_ws(":", F.lit("queue"), "message", "run")
-    of_run = F.concat(F.lit("run:"), F.col("run"))
-    attempt = F.when(F.col("kind") == READY, F.lit(1)).otherwise(F.coalesce("d_attempt", F.lit(1)))
+    run, wait, of_run = f"{START} {DONE}", "concat_ws(':', 'queue', message, run)", "concat('run:', run)"
+    attempt = f"case when {of_kinds(READY)} then 1 else coalesce(d_attempt, 1) end"
     return part(
         SPANS,
-        trace=F.col("trace"),
-        span_id=_of_kind(
-            (HANDED, F.concat(F.lit("handoff:"), F.col("message"))),
-            (hold, F.concat(F.lit("hold:"), F.col("message"))),
-            (TAKEN, wait),
-            (run, of_run),
-            (tool, F.concat_ws(":", F.lit("tool"), "run", "d_call")),
-            (delivery, _delivery_id(attempt)),
+        trace="trace",
+        span_id=by_kind(
+            {
+                HANDED: "concat('handoff:', message)",
+                hold: "concat('hold:', message)",
+                TAKEN: wait,
+                run: of_run,
+                tool: "concat_ws(':', 'tool', run, d_call)",
+                delivery: _delivery_id(attempt),
+            }
         ),
-        kind=_of_kind(
-            (HANDED, F.lit("handoff")),
-            (hold, F.lit("hold")),
-            (TAKEN, F.lit("queue")),
-            (run, F.lit("run")),
-            (tool, F.lit("tool")),
-            (delivery, F.lit("delivery")),
+        kind=by_kind(
+            {
+                HANDED: "'handoff'",
+                hold: "'hold'",
+                TAKEN: "'queue'",
+                run: "'run'",
+                tool: "'tool'",
+                delivery: "'delivery'",
+            }
         ),
-        name=_of_kind(
-            (HANDED, F.concat_ws(" → ", "d_from", "d_to")),
-            (HELD, F.concat(F.lit("held: "), F.coalesce("d_reason", F.lit("unknown")))),
-            (TAKEN, F.concat(F.lit("waits for "), F.col("agent"))),
-            (run, F.col("agent")),
-            (tool, F.col("d_tool")),
-            (READY, F.concat(F.lit("to "), F.col("d_channel"))),
+        name=by_kind(
+            {
+                HANDED: "concat_ws(' → ', d_from, d_to)",
+                HELD: "concat('held: ', coalesce(d_reason, 'unknown'))",
+                TAKEN: "concat('waits for ', agent)",
+                run: "agent",
+                tool: "d_tool",
+                READY: "concat('to ', d_channel)",
+            }
         ),
-        agent=F.coalesce(when(HANDED, "d_to"), F.col("agent")),
-        message=F.col("message"),
-        run=F.col("run"),
-        attempt=_of_kind((f"{TAKEN} {START}", F.col("d_attempt")), (delivery, attempt)),
-        parent_id=_of_kind((run, wait), (f"{HANDED} {FREED} {tool} {READY}", of_run)),
-        start_at=_of_kind(
-            (TAKEN, F.col("at") - F.coalesce("d_queue_ms", F.lit(0))),
-            (f"{HANDED} {HELD} {START} {CALLED} {READY}", F.col("at")),
+        agent=f"coalesce({when(HANDED, 'd_to')}, agent)",
+        message="message",
+        run="run",
+        attempt=by_kind({f"{TAKEN} {START}": "d_attempt", delivery: attempt}),
+        parent_id=by_kind({run: wait, f"{HANDED} {FREED} {tool} {READY}": of_run}),
+        start_at=by_kind(
+            {
+                TAKEN: "at - coalesce(d_queue_ms, 0)",
+                f"{HANDED} {HELD} {START} {CALLED} {READY}": "at",
+            }
         ),
         end_at=when(f"{FREED} {TAKEN} {DONE} {CALL_DONE} {TRIES}", "at"),
-        ok=_of_kind(
-            (TAKEN, F.lit(True)),
-            (DONE, F.col("d_outcome") == "completed"),
-            (CALL_DONE, F.col("d_ok")),
-            (TRIES, F.col("kind") == "response_delivered"),
+        ok=by_kind(
+            {
+                TAKEN: "true",
+                DONE: "d_outcome = 'completed'",
+                CALL_DONE: "d_ok",
+                TRIES: "kind = 'response_delivered'",
+            }
         ),
         start_seq=when(f"{HANDED} {hold} {TAKEN} {START} {CALLED} {READY}", "seq"),
     )
 
 
-def _end_of_handoff() -> Column:
+def _end_of_handoff() -> str:
     """Of every message: `paths.judged` drops those that nobody handed over."""
     return part(
         SPANS,
-        trace=F.col("trace"),
-        span_id=F.concat(F.lit("handoff:"), F.col("message")),
-        message=F.col("message"),
-        end_at=F.col("at"),
-        ok=F.col("kind") == "message_completed",
+        trace="trace",
+        span_id="concat('handoff:', message)",
+        message="message",
+        end_at="at",
+        ok="kind = 'message_completed'",
     )
 
 
-def _later_delivery() -> Column:
+def _later_delivery() -> str:
     """A failed attempt says when the next one begins."""
-    attempt = F.coalesce("d_attempt", F.lit(1)) + 1
+    attempt = "coalesce(d_attempt, 1) + 1"
     return part(
         SPANS,
-        trace=F.col("trace"),
+        trace="trace",
         span_id=_delivery_id(attempt),
-        kind=F.lit("delivery"),
-        name=F.lit("again"),
-        agent=F.col("agent"),
-        message=F.col("message"),
+        kind="'delivery'",
+        name="'again'",
+        agent="agent",
+        message="message",
         attempt=attempt,
-        start_at=F.coalesce("d_next_at", "at"),
-        start_seq=F.col("seq"),
+        start_at="coalesce(d_next_at, at)",
+        start_seq="seq",
     )
 
 
-def _delivery_id(attempt: Column) -> Column:
-    return F.concat_ws(":", F.lit("delivery"), F.col("d_response").cast("string"), attempt.cast("string"))
-
-
-def _of_kind(*cases: tuple[str, Column]) -> Column:
-    """The first value whose kinds the event is of; else NULL."""
-    return F.coalesce(*(when(kinds, value) for kinds, value in cases))
+def _delivery_id(attempt: str) -> str:
+    return f"concat_ws(':', 'delivery', cast(d_response as string), cast({attempt} as string))"

@@ -17,22 +17,22 @@ def of_events(events: DataFrame) -> DataFrame:
     said = partial(
         TRACES,
         stored,
-        trace=F.col("trace"),
-        origin=F.col("message"),
-        channel=F.col("d_channel"),
-        conversation=F.col("d_conversation"),
-        sender=F.col("d_sender"),
+        trace="trace",
+        origin="message",
+        channel="d_channel",
+        conversation="d_conversation",
+        sender="d_sender",
         origin_seq=when(STORED, "seq"),
     )
     counted = partial(
         TRACES,
-        events.where(F.col("trace").isNotNull()),
-        trace=F.col("trace"),
-        first_at=F.col("at"),
-        last_at=F.col("at"),
-        first_seq=F.col("seq"),
-        last_seq=F.col("seq"),
-        events=F.lit(1),
+        events.where("trace is not null"),
+        trace="trace",
+        first_at="at",
+        last_at="at",
+        first_seq="seq",
+        last_seq="seq",
+        events="1",
     )
     return said.unionByName(counted)
 

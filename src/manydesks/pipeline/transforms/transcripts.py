@@ -9,30 +9,30 @@ from pyspark.sql import functions as F
 
 from manydesks.pipeline.silver import TRANSCRIPTS
 from manydesks.pipeline.transforms.fold import partial
-from manydesks.pipeline.transforms.ledger import events_of, when
+from manydesks.pipeline.transforms.ledger import by_kind, events_of, when
 
 STORED, READY = "message_enqueued", "response_ready"
 
 
 def of_events(events: DataFrame) -> DataFrame:
     found = events_of(events, f"{STORED} {READY}", "sender kind from_agent response operation")
-    found = found.where(F.col("body").isNotNull())
-    user = F.when(F.col("d_kind") == "system", F.lit("system")).otherwise(F.lit("user"))
-    says = F.when(F.col("d_operation") == "notice", F.lit("system")).otherwise(F.lit("assistant"))
+    found = found.where("body is not null")
+    user = "if(d_kind = 'system', 'system', 'user')"
+    says = "if(d_operation = 'notice', 'system', 'assistant')"
     return partial(
         TRANSCRIPTS,
         found,
-        seq=F.col("seq"),
-        trace=F.col("trace"),
-        at=F.col("at"),
-        agent=F.col("agent"),
-        role=F.when(F.col("kind") == STORED, user).otherwise(says),
-        sender=F.when(F.col("kind") == STORED, F.coalesce("d_from_agent", "d_sender")).otherwise(F.col("agent")),
-        message=F.col("message"),
-        run=F.col("run"),
+        seq="seq",
+        trace="trace",
+        at="at",
+        agent="agent",
+        role=by_kind({STORED: user, READY: says}),
+        sender=by_kind({STORED: "coalesce(d_from_agent, d_sender)", READY: "agent"}),
+        message="message",
+        run="run",
         response=when(READY, "d_response"),
         operation=when(READY, "d_operation"),
-        body=F.col("body"),
+        body="body",
     )
 
 
