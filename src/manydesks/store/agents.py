@@ -196,8 +196,7 @@ def over_budget(tx: OfficeTransaction, id: str) -> str | None:
 
 def unfinished(tx: OfficeTransaction, id: str) -> int:
     """Messages of the agent that have not ended."""
-    row = tx.one("select sum(n) from counters where scope = 'messages' and agent = ? and state <= 2", (id,))
-    return int(row[0] or 0) if row else 0
+    return sum(n for state, n in tx.counts("messages", id).items() if state <= 2)
 
 
 def _dumps(value: Any) -> str:

@@ -35,9 +35,9 @@ def audited(operation: Callable[[OfficeTransaction], T]) -> Callable[[OfficeTran
         return operation
 
     def noted(tx: OfficeTransaction) -> T:
-        changes, events = tx.db.total_changes(), tx.gathered
+        before = tx.moves
         result = operation(tx)
-        if tx.db.total_changes() != changes or tx.gathered != events:
+        if tx.moves != before:
             tell(tx, said)
         return result
 

@@ -108,6 +108,7 @@ class Forgetting:
 
 def forgettable(tx: OfficeTransaction, message_id: str, *, whole_trace: bool) -> Forgetting:
     """What forgetting it means. WrongState: something of it still moves, or waits."""
+    tx.settle()  # what the ledger gets with the same commit may name a text, or quote it
     first = tx.one("select trace from messages where message_id = ?", (message_id,))
     if first is None:
         raise UnknownMessage(message=message_id)

@@ -33,14 +33,6 @@ class OfficeTransaction(Transaction):
         self._cursor.execute("insert into bodies (text) values (?)", (text,))
         return self.db.last_insert_rowid()
 
-    def speaks_of(self, trace: str) -> bool:
-        """Whether an event of the trace was gathered, and is not in the ledger yet."""
-        return any(event[2] == trace for event in self._events)
-
-    def names(self, body: int) -> bool:
-        """Whether an event that was gathered, and is not in the ledger yet, is about this text."""
-        return any(event[8] == body for event in self._events)
-
     def past(self, at: int, text: str | None, row: tuple[Any, ...]) -> None:
         """Add an event that happened at another moment: its columns from `kind` to `agent`, and its data as JSON.
 

@@ -106,6 +106,7 @@ def prune(
     tx: OfficeTransaction, *, keep_ms: int, require_archive: bool, most: int = STEP, arrival_ms: int = ARRIVAL_MS
 ) -> Pruned:
     """One step: at most `most` rows go. The newest event always stays, so the ledger's end can be read off it."""
+    tx.settle()  # what others do with the same commit is no past
     # whichever clock is behind: one that was set forward, or came up wrong at the boot, makes nothing old by itself
     now = min(tx.now, tx.steady)
     step = _Step(tx, most)
@@ -249,13 +250,14 @@ class _Step:
 
 def free_body(tx: OfficeTransaction, body: int | None) -> None:
     """A row has another text from now on: the old one goes if nobody else names it."""
-    if body is not None and not tx.names(body):
+    if body is not None:
+        tx.settle()  # an event of this commit may name it
         tx.all(FREE_BODIES, (json.dumps([body]),))
 
 
 def _goes_on(tx: OfficeTransaction, trace: str, seq: int) -> bool:
-    """Whether the ledger has a later word on the trace, or gets one with this commit."""
-    return tx.one(GOES_ON, (trace, seq)) is not None or tx.speaks_of(trace)
+    """Whether the ledger has a later word on the trace."""
+    return tx.one(GOES_ON, (trace, seq)) is not None
 
 
 def _mark(tx: OfficeTransaction, name: str) -> int:

@@ -30,7 +30,7 @@ class Transaction:
     """What an operation of the writer is given.
 
     Events, sequences and counters are gathered and written by `finish`, just before COMMIT: one statement for a whole
-    batch of operations instead of one each.
+    batch of operations instead of one each. An operation whose statements look at them calls `settle` first.
     """
 
     __slots__ = (
@@ -40,6 +40,8 @@ class Transaction:
         "_events",
         "_known",
         "_sequences",
+        "_settled",
+        "_told",
         "boot",
         "db",
         "is_over",
@@ -79,6 +81,8 @@ class Transaction:
         self._known = known
         self._sequences: dict[str, int] = {}
         self._counts: dict[tuple[str, str, int], int] = {}
+        #: what `settle` has written: rows, and events among them
+        self._settled = self._told = 0
 
     @property
     def is_news(self) -> bool:
@@ -86,9 +90,10 @@ class Transaction:
         return self.db.total_changes() != self._changes
 
     @property
-    def gathered(self) -> int:
-        """How many events wait for `finish`."""
-        return len(self._events)
+    def moves(self) -> tuple[int, int]:
+        """Rows that were changed and events that were told by operations so far: the same as before one of them, if
+        that one has changed nothing."""
+        return self.db.total_changes() - self._settled, self._told + len(self._events)
 
     def one(self, sql: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
         """The first row, with the statement run to its end: a half-read RETURNING would hold the write lock."""
@@ -155,25 +160,33 @@ class Transaction:
                 found[state] = found.get(state, 0) + n
         return found
 
-    def finish(self) -> dict[str, int]:
-        """Write what was gathered; the sequences as they are now, and the ledger's head among them."""
-        cursor, left = self._cursor, self._sequences
-        for mark in left.items():
-            cursor.execute(WRITE_MARK, mark)
+    def settle(self) -> None:
+        """Write what was gathered so far, so that statements see it."""
+        before, cursor = self.db.total_changes(), self._cursor
+        for name, value in self._sequences.items():
+            if name != HEAD:
+                cursor.execute(WRITE_MARK, (name, value))
         if self._counts:
             cursor.executemany(ADD_COUNT, [(*key, n) for key, n in self._counts.items() if n])
         if self._events:
-            head = self._known.get(HEAD)
+            head = self._sequences.get(HEAD) or self._known.get(HEAD)
             if head is None:
                 # read, then written: one `update … returning` takes more CPU than both
                 ((head,),) = self.all(READ_HEAD)
-            left[HEAD] = head + len(self._events)
-            cursor.execute(WRITE_HEAD, (left[HEAD],))
+            self._sequences[HEAD] = head + len(self._events)
+            cursor.execute(WRITE_HEAD, (self._sequences[HEAD],))
             if len(self._events) == 1:
                 cursor.execute(self.INSERT_EVENT, (head + 1, *self._events[0]))
             else:
                 cursor.executemany(self.INSERT_EVENT, [(seq, *row) for seq, row in enumerate(self._events, head + 1)])
-        return left
+        self._told += len(self._events)
+        self._events, self._counts = [], {}
+        self._settled += self.db.total_changes() - before
+
+    def finish(self) -> dict[str, int]:
+        """Write what was gathered; the sequences as they are now, and the ledger's head among them."""
+        self.settle()
+        return self._sequences
 
 
 def _damaged(error: UnicodeDecodeError) -> apsw.Error:

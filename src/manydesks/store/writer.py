@@ -309,17 +309,16 @@ class Writer(Generic[Tx]):
 
     def _transact(self, operations: list[Callable[[Tx], Any]]) -> list[_Outcome]:
         outcomes: list[_Outcome] = []
-        db = self._db
         with named_errors(self._path):
             tx = self._begin()
             with self._undone_on_failure():
                 for operation in operations:
-                    changes, events = db.total_changes(), tx.gathered
+                    before = tx.moves
                     try:
                         outcomes.append((operation(tx), None))
                     except ManyDesksError as refusal:
                         # a refusal before the first write costs the others of the batch nothing
-                        if len(operations) == 1 or db.total_changes() != changes or tx.gathered != events:
+                        if len(operations) == 1 or tx.moves != before:
                             raise
                         outcomes.append((None, refusal))
                 self._commit(tx)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import Any
@@ -77,6 +78,25 @@ async def test_an_agent_with_work_stays(office: Any) -> None:
     await desk.ack(message).take()
     assert (await office.store.remove_agent("bob"))["id"] == "bob"
     assert office.kinds()[-1] == "agent_removed"
+
+
+async def test_of_a_message_and_the_removal_of_its_agent_one_is_refused(office: Any) -> None:
+    """Also if both become one commit, as those do that come together."""
+    for _ in range(20):
+        await office.store.add_agent(id="tmp", provider="rehearsal")
+        # the first one keeps the writer busy until both others are there
+        _, sent, removed = await asyncio.gather(
+            office.send("hello"),
+            office.sent(to="tmp"),
+            office.store.remove_agent("tmp"),
+            return_exceptions=True,
+        )
+        if isinstance(sent, UnknownAgent):
+            assert removed["id"] == "tmp"
+            continue
+        assert isinstance(removed, BadInput)
+        await office.store.cancel(sent)
+        await office.store.remove_agent("tmp")
 
 
 async def test_a_leader_stays(office: Any) -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from manydesks.domain.errors import UnknownMessage, WrongState
 from manydesks.store.deliver import Delivery
+from manydesks.store.forget import forgettable
+from manydesks.store.ledger import OfficeTransaction
 
 SECRET = "the vault opens with seventeen turns"
 
@@ -43,6 +45,18 @@ async def test_the_message_its_arrival_and_its_answer_go(office: Any) -> None:
     # what happened is not changed, only told on
     assert office.rows("select seq, kind, data, body from events")[: len(events)] == events
     assert office.kinds(after=len(events)) == ["body_erased", "body_erased"]
+
+
+async def test_what_the_ledger_gets_with_the_same_commit_is_looked_through_too(office: Any, writer: Any) -> None:
+    message = await answered(office)
+
+    def quote_and_forget(tx: OfficeTransaction) -> int:
+        trace = tx.one("select trace from messages where message_id = ?", (message,))
+        assert trace is not None
+        tx.event("message_retried", trace=trace[0], message=message, reason=f"it said: {SECRET}")
+        return len(forgettable(tx, message, whole_trace=False).quoted_in)
+
+    assert writer.run(quote_and_forget) == 1
 
 
 async def test_doing_it_again_changes_nothing(office: Any) -> None:
