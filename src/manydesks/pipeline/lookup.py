@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from manydesks.pipeline import tables
 from manydesks.pipeline.columns import DAY, TableSpec
@@ -18,19 +20,18 @@ from manydesks.pipeline.tables import FEW, File, Range
 
 
 def find(lake: Place, spec: TableSpec, column: str, value: int) -> list[dict[str, Any]]:
-    """The rows with this value; only for a column of whole numbers, whose range each file's entry has."""
-    found: list[dict[str, Any]] = rows(lake, spec, Range(column=column, least=value, most=value)).to_pylist()
-    return found
+    """The rows with this value, each with the columns that its file has; only for a column of whole numbers, whose
+    range each file's entry has."""
+    wanted = Range(column=column, least=value, most=value)
+    return [row for file in tables.snapshot(lake, spec, wanted) for row in _read(file, wanted).to_pylist()]
 
 
 def rows(lake: Place, spec: TableSpec, wanted: Range, *columns: str) -> pa.Table:
-    """The rows in this range, with all columns or with these, of which the range's is one. For a range that holds a
-    few: all of them lie in memory."""
-    names = list(columns) or spec.schema.names
-    parts = [_read(file, columns).filter(_lies_in(wanted)) for file in tables.snapshot(lake, spec, wanted)]
-    if not parts:
-        return pa.table({name: [] for name in names})
-    return pa.concat_tables(parts, promote_options="default").select(names)
+    """These columns, of which the range's is one, of the rows in this range. For one that holds a few: all of them lie
+    in memory."""
+    schema = to_arrow_schema(StructType([spec.schema[name] for name in columns]))
+    parts = [_read(file, wanted, columns) for file in tables.snapshot(lake, spec, wanted)]
+    return pa.concat_tables([schema.empty_table(), *parts], promote_options="default").select(list(columns))
 
 
 def few(lake: Place, spec: TableSpec, wanted: Range) -> bool:
@@ -43,13 +44,14 @@ def days_with(lake: Place, spec: TableSpec, column: str, values: pa.Array) -> se
     return {
         file.entry[f"min.{DAY}"]
         for file in tables.snapshot(lake, spec)
-        if pc.any(pc.is_in(_read(file, (column,)).column(column), value_set=values)).as_py()
+        if pc.any(pc.is_in(_open(file).read(columns=[column]).column(column), value_set=values)).as_py()
     }
 
 
-def _read(file: File, columns: tuple[str, ...]) -> pa.Table:
-    return pq.ParquetFile(readable(file.path)).read(columns=list(columns) or None)
+def _read(file: File, wanted: Range, columns: tuple[str, ...] = ()) -> pa.Table:
+    lies_in = (pc.field(wanted.column) >= wanted.least) & (pc.field(wanted.column) <= wanted.most)
+    return _open(file).read(columns=list(columns) or None).filter(lies_in)
 
 
-def _lies_in(wanted: Range) -> pc.Expression:
-    return (pc.field(wanted.column) >= wanted.least) & (pc.field(wanted.column) <= wanted.most)
+def _open(file: File) -> pq.ParquetFile:
+    return pq.ParquetFile(readable(file.path))
