@@ -242,6 +242,8 @@ def _configuration(options: SparkOptions) -> Mapping[str, str]:
             "spark.driver.bindAddress": LOOPBACK,
             "spark.driver.host": LOOPBACK,
             "spark.driver.extraJavaOptions": f"{JAVA} {JAVA_BULK if options.bulk else JAVA_BRIEF}",
+            # with more files than this, a job would look for them: on the same cores, and it takes longer to start
+            "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
             # other users of this machine reach its ports too, and whoever speaks to Spark unasked can run code in it
             "spark.authenticate": "true",
         }

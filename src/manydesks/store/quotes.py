@@ -51,6 +51,7 @@ def quoting(
 
 def holding(tx: OfficeTransaction, pieces: Sequence[str]) -> int:
     """How many events hold one of these pieces, whatever they are about."""
+    tx.settle()
     (number,) = tx.one(HOLDING, (json.dumps(list(pieces)),)) or (0,)
     return int(number)
 
