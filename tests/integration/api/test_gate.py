@@ -290,6 +290,42 @@ def test_https_with_files_of_the_owner(make_served: Callable[..., ServedOffice],
         assert api.get("/api/queue/status").status_code == 200
 
 
+def test_files_for_https_that_do_not_fit(make_served: Callable[..., ServedOffice], home: Path, tmp_path: Path) -> None:
+    key, certificate, plain = tmp_path / "key.pem", tmp_path / "cert.pem", tmp_path / "plain.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-passout", "pass:open sesame", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    files = {"MANYDESKS_API__TLS_CERTIFICATE": str(certificate), "MANYDESKS_API__TLS_KEY": str(key)}
+    shell = Shell(home, {**os.environ, "MANYDESKS_API__ENABLED": "true", **files})
+    fault = "the key is encrypted; give one without a pass phrase"
+
+    def doctor() -> dict[str, Any]:
+        said = json.loads(shell.run("doctor", "--json").stdout)
+        (found,) = (found for found in said["findings"] if found["what"] == "api")
+        return dict(found)
+
+    before = doctor()
+    assert (before["level"], fault in before["says"]) == ("bad", True)
+    office = make_served(api__tls_certificate=certificate, api__tls_key=key)
+    assert _state(office)["why"] == f"The files for HTTPS cannot be used: {fault}."
+    assert office.ask("!say all the same")["messages"][0]["status"] == "completed"
+    assert f"is not there: The files for HTTPS cannot be used: {fault}." in shell.said("status")
+    found = doctor()
+    assert found["says"] == f"The API is not there: The files for HTTPS cannot be used: {fault}."
+    assert found["level"] == "bad"
+    assert "Mend what api.tls_certificate and api.tls_key name" in found["advice"]
+    # as soon as they are mended
+    subprocess.run(["openssl", "rsa", "-passin", "pass:open sesame", "-in", key, "-out", plain], check=True)
+    plain.replace(key)
+    deadline = time.monotonic() + 20
+    while _state(office)["url"] is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert office.url().startswith("https://")
+
+
 def test_a_port_that_is_taken_keeps_nobody_from_working(make_served: Callable[..., ServedOffice], home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
