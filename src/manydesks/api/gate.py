@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Any
@@ -113,7 +113,11 @@ class Gate:
 
     async def _look(self, scope: Scope, headers: Headers, settings: ApiSettings, permitted: bool) -> Any:
         """An answer, if it goes no further."""
-        if not _is_ours(headers.getlist("host"), settings):
+        # where it listens, not where the settings say that it will after its next start
+        local = is_local(self._in_force.listening or settings.host)
+        # the settings are refused before this matters; it must not hang on that alone
+        login = settings.auth == "token" or not local
+        if not _is_ours(headers.getlist("host"), settings.names, local):
             return refusal(403, "The office is not called by this name; api.names in the settings lists more.")
         if (why := _stranger(scope, headers, permitted)) is not None:
             return refusal(403, why)
@@ -126,7 +130,7 @@ class Gate:
                 f"At most {settings.per_minute} requests a minute; ask again in {seconds} s.",
                 {"Retry-After": str(seconds)},
             )
-        if settings.auth == "token" and scope["path"] not in OPEN:
+        if login and scope["path"] not in OPEN:
             refused = await self._log_in(headers.get("authorization"), address)
             if refused is not None:
                 return refused
@@ -134,7 +138,7 @@ class Gate:
             scope["manydesks.admitted"] = partial(self._is_right, headers.get("authorization"))
         if scope.get("query_string") and (name := self._strange(scope)) is not None:
             return refusal(400, f"There is no parameter '{name[:80]}' here.")
-        if scope["method"] in CHANGES and (bad := _bad_body(scope["method"], headers, settings)) is not None:
+        if scope["method"] in CHANGES and (bad := _bad_body(scope["method"], headers, settings, login)) is not None:
             # of what cannot be done at all, that is said instead
             return bad if self._has_route(scope) else None
         return None
@@ -172,19 +176,20 @@ def _address(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
-def _is_ours(hosts: list[str], settings: ApiSettings) -> bool:
-    """A name that a stranger chose must not lead here; an address is no name, so nobody else can let it lead here."""
+def _is_ours(hosts: list[str], names: Sequence[str], local: bool) -> bool:
+    """A name that a stranger chose must not lead here; an address is no name, so nobody else can let it lead here.
+    `local`: only this machine reaches the office."""
     if len(hosts) != 1:
         return False
     host = hosts[0].lower()
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    if name == "localhost" or name in settings.names:
+    if name == "localhost" or name in names:
         return True
     try:
         address = ip_address(name)
     except ValueError:
         return False
-    return address.is_loopback or not is_loopback(settings.host)
+    return address.is_loopback or not local
 
 
 def _stranger(scope: Scope, headers: Headers, permitted: bool) -> str | None:
@@ -199,11 +204,11 @@ def _stranger(scope: Scope, headers: Headers, permitted: bool) -> str | None:
     return None
 
 
-def _bad_body(method: str, headers: Headers, settings: ApiSettings) -> Any:
+def _bad_body(method: str, headers: Headers, settings: ApiSettings, login: bool) -> Any:
     length = headers.get("content-length")
     has_body = (length is not None and length != "0") or "transfer-encoding" in headers
     # what says nothing at all is no form, and a page cannot show a token without being asked whether it may
-    silent = not has_body and "content-type" not in headers and settings.auth == "token" and "authorization" in headers
+    silent = not has_body and "content-type" not in headers and login and "authorization" in headers
     if has_body or (method != "DELETE" and not silent):
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":

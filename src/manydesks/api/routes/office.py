@@ -20,9 +20,10 @@ from manydesks.domain.insight import FILE, TABLES
 from manydesks.insights.published import Insights
 from manydesks.office.lock import last_beat
 from manydesks.office.upstreams import TOKEN, known_secrets
-from manydesks.office.valid import check_settings
+from manydesks.office.valid import check_listening, check_settings
 from manydesks.settings.merge import merge_settings, settings_version
-from manydesks.settings.secrets import check_secret, load_secrets, mask, remove_secret, set_secret
+from manydesks.settings.model import Settings
+from manydesks.settings.secrets import load_secrets, mask_texts
 from manydesks.store.reader import Reader
 
 Table = Annotated[str, PathParameter(pattern=TABLE, description=f"One of {', '.join(TABLES)}.")]
@@ -87,13 +88,13 @@ def routes(office: Office) -> APIRouter:
         changes = cast("Partial", given).model_dump(exclude_unset=True)
         secrets, version = changes.pop("secrets", None) or {}, changes.pop("version", None)
         _storable({"settings": changes, "secrets": secrets})
-        for name, value in secrets.items():
-            if value is not None:
-                check_secret(name, value)  # before anything is written
         wanted = {name: value for name, value in changes.items() if value is not None}
-        await office.work(lambda: merge_settings(office.home, wanted, version=version, fits=check_settings))
-        for name, value in secrets.items():
-            await office.work(lambda name=name, value=value: _keep(office, name, value))  # type: ignore[misc]
+
+        def fits(settings: Settings) -> None:
+            check_settings(settings)
+            check_listening(settings, office.premises.in_force.listening)
+
+        await office.work(lambda: merge_settings(office.home, wanted, version=version, fits=fits, secrets=secrets))
         await office.premises.reread()
         if wanted or secrets:
             await office.act("audit")
@@ -135,19 +136,12 @@ async def _settings(office: Office) -> dict[str, Any]:
     def look() -> dict[str, Any]:
         known = known_secrets(office.home)
         # none belongs there; one that is there all the same does not leave
-        shown: dict[str, Any] = json.loads(mask(office.settings.model_dump_json(), known))
+        shown: dict[str, Any] = mask_texts(office.settings.model_dump(mode="json"), known)
         names = sorted(name for name in load_secrets(office.home) if name != TOKEN)
         return {**shown, "version": settings_version(office.home), "secrets": {name: {"set": True} for name in names}}
 
     host = await office.act("status")
     return {**await office.work(look), "nextStart": host["settings"]["nextStart"]}
-
-
-def _keep(office: Office, name: str, value: str | None) -> None:
-    if value is not None:
-        set_secret(office.home, name, value)
-    elif name in load_secrets(office.home):
-        remove_secret(office.home, name)
 
 
 def _storable(given: dict[str, Any]) -> None:
