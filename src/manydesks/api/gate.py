@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from functools import lru_cache, partial
 from ipaddress import ip_address
@@ -17,6 +18,7 @@ from typing import Any
 from fastapi import HTTPException
 from starlette.datastructures import Headers
 
+from manydesks.api.complaint import NOT_UTF8
 from manydesks.api.login import Slowing, Token
 from manydesks.api.pace import Pace
 from manydesks.api.refusal import INTERNAL, refusal
@@ -56,6 +58,10 @@ EXPOSED = b"last-event-id, retry-after"
 #: a body is here by then, or is not taken
 BODY_SECONDS = 60.0
 _TOO_SLOW = f"The body has not come to its end within {BODY_SECONDS:g} seconds."
+#: a name or an address, and perhaps a port
+_HOST = re.compile(r"(?:\[(?P<inner>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
+#: what a browser says of a page that is not the office's own
+_FOREIGN = frozenset({"cross-site", "same-site"})
 _TOO_LARGE = "The body is too large; at most {} bytes are taken."
 
 
@@ -85,7 +91,8 @@ class Gate:
         if scope["type"] != "http":
             return
         headers, settings = Headers(scope=scope), self._in_force.settings.api
-        origin = headers.get("origin")
+        # of several, which no browser sends, none is believed
+        origin = origins[0] if len(origins := headers.getlist("origin")) == 1 else None
         permitted = origin in settings.origins
         sending = _Sending(send, origin if permitted else None)
         try:
@@ -179,10 +186,9 @@ def _address(scope: Scope) -> str:
 def _is_ours(hosts: list[str], names: Sequence[str], local: bool) -> bool:
     """A name that a stranger chose must not lead here; an address is no name, so nobody else can let it lead here.
     `local`: only this machine reaches the office."""
-    if len(hosts) != 1:
+    if len(hosts) != 1 or (parts := _HOST.fullmatch(hosts[0].lower())) is None:
         return False
-    host = hosts[0].lower()
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    name = parts["inner"] or parts["name"] or ""
     if name == "localhost" or name in names:
         return True
     try:
@@ -196,10 +202,9 @@ def _stranger(scope: Scope, headers: Headers, permitted: bool) -> str | None:
     """Why a browser's page may not ask this; programs send none of these headers."""
     if permitted or scope["path"] in OPEN:
         return None
-    origin = headers.get("origin")
-    if origin is not None and origin.lower() != f"{scope['scheme']}://{headers.get('host', '').lower()}":
-        return "Pages of other origins may not use the office; api.origins in the settings lists those that may."
-    if headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
+    own = f"{scope['scheme']}://{headers.get('host', '').lower()}"
+    origins, sites = headers.getlist("origin"), headers.getlist("sec-fetch-site")
+    if len(origins) > 1 or any(origin.lower() != own for origin in origins) or not _FOREIGN.isdisjoint(sites):
         return "Pages of other origins may not use the office; api.origins in the settings lists those that may."
     return None
 
@@ -255,6 +260,9 @@ class _Limited:
             self._left -= len(message.get("body", b""))
             if self._left < 0:
                 raise HTTPException(413, _TOO_LARGE.format(self._most), {"Connection": "close"})
+            if b"\0" in message.get("body", b""):
+                # no JSON in UTF-8 has one, and all in UTF-16 and UTF-32, which Python's reader would take
+                raise HTTPException(400, NOT_UTF8, {"Connection": "close"})
             if not message.get("more_body", False):
                 self._until = None  # there is no more to come but the end of the connection
         return message

@@ -24,7 +24,19 @@ PAGES_REFUSED = "Pages of other origins may not use the office"
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:3777", "localhost.evil.example", "10.0.0.1", "[::2]:80", "", "127.0.0.1.nip.io"],
+    [
+        "evil.example",
+        "evil.example:3777",
+        "localhost.evil.example",
+        "10.0.0.1",
+        "[::2]:80",
+        "",
+        "127.0.0.1.nip.io",
+        "[::1].evil.example",
+        "[::1]evil:80",
+        "localhost:80.evil.example",
+        "127.0.0.1:80:evil.example",
+    ],
 )
 def test_a_name_that_a_stranger_chose_leads_nowhere(api: httpx.Client, host: str) -> None:
     answer = api.get("/api/queue/status", headers={"Host": host})
@@ -57,6 +69,14 @@ def test_pages_of_other_origins_are_refused_even_with_the_token(api: httpx.Clien
         assert answer.status_code == 403
         assert PAGES_REFUSED in answer.json()["error"]
         assert "access-control-allow-origin" not in answer.headers
+
+
+def test_of_two_origins_none_is_believed(served: ServedOffice, api: httpx.Client) -> None:
+    for pair in ((served.url(), "https://evil.example"), (served.url(), served.url())):
+        answer = api.get("/api/queue/status", headers=[("Origin", origin) for origin in pair])
+        assert (answer.status_code, PAGES_REFUSED in answer.json()["error"]) == (403, True)
+    sites = [("Sec-Fetch-Site", site) for site in ("same-origin", "cross-site")]
+    assert api.get("/api/queue/status", headers=sites).status_code == 403
 
 
 def test_a_page_of_the_office_s_own_origin_is_not_refused(served: ServedOffice, api: httpx.Client) -> None:

@@ -117,6 +117,22 @@ def test_the_environment_counts_when_settings_are_judged(make_served: Callable[.
     office.start()
 
 
+@pytest.mark.parametrize("name", ["retry", "upstreams", "channels", "secrets"])
+def test_a_whole_section_is_not_null(api: httpx.Client, name: str) -> None:
+    refused = put(api, **{name: None})
+    assert (refused.status_code, refused.json()["error"]) == (400, f"'{name}' is not allowed: it must be an object.")
+
+
+def test_a_file_that_is_broken_is_no_fault_of_who_asks(make_served: Callable[..., ServedOffice], home: Path) -> None:
+    office = make_served()
+    with office.caller() as api:
+        office.home.settings_file.write_text("[api\n")
+        answer = api.get("/api/settings")
+        assert (answer.status_code, "settings.toml, line 1" in answer.json()["error"]) == (503, True)
+        documented = api.get("/api/openapi.json").json()["paths"]["/api/settings"]["get"]["responses"]
+        assert "503" in documented
+
+
 def test_doctor_says_that_an_office_with_such_settings_does_not_open(home: Path) -> None:
     shell = Shell(home, {**os.environ, "MANYDESKS_API__HOST": "0.0.0.0", "MANYDESKS_API__AUTH": "none"})
     done = shell.run("doctor")

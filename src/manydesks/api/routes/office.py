@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, HTTPException, Query
 from fastapi import Path as PathParameter
 
 from manydesks.api.checkups import Checkups
@@ -15,7 +15,7 @@ from manydesks.api.shapes.base import TABLE, Day, Limit, OfAgent, errors
 from manydesks.api.shapes.settings import Partial, SettingsChanged, SettingsGiven, SettingsShown
 from manydesks.api.shapes.views import Checkup, Plugins, Status
 from manydesks.api.shapes.views import Insights as InsightsShown
-from manydesks.domain.errors import BadInput
+from manydesks.domain.errors import BadInput, SettingsError
 from manydesks.domain.insight import FILE, TABLES
 from manydesks.insights.published import Insights
 from manydesks.office.lock import last_beat
@@ -23,7 +23,7 @@ from manydesks.office.upstreams import TOKEN, known_secrets
 from manydesks.office.valid import check_listening, check_settings
 from manydesks.settings.merge import merge_settings, settings_version
 from manydesks.settings.model import Settings
-from manydesks.settings.secrets import load_secrets, mask_texts
+from manydesks.settings.secrets import load_secrets, mask, mask_texts
 from manydesks.store.reader import Reader
 
 Table = Annotated[str, PathParameter(pattern=TABLE, description=f"One of {', '.join(TABLES)}.")]
@@ -86,17 +86,16 @@ def routes(office: Office) -> APIRouter:
     async def change(given: SettingsGiven) -> dict[str, Any]:  # type: ignore[valid-type]
         """What is given is merged, key by key, into `settings.toml`, whose comments stay. All of it, or nothing."""
         changes = cast("Partial", given).model_dump(exclude_unset=True)
-        secrets, version = changes.pop("secrets", None) or {}, changes.pop("version", None)
+        secrets, version = changes.pop("secrets", {}), changes.pop("version", None)
         _storable({"settings": changes, "secrets": secrets})
-        wanted = {name: value for name, value in changes.items() if value is not None}
 
         def fits(settings: Settings) -> None:
             check_settings(settings)
             check_listening(settings, office.premises.in_force.listening)
 
-        await office.work(lambda: merge_settings(office.home, wanted, version=version, fits=fits, secrets=secrets))
+        await office.work(lambda: merge_settings(office.home, changes, version=version, fits=fits, secrets=secrets))
         await office.premises.reread()
-        if wanted or secrets:
+        if changes or secrets:
             await office.act("audit")
         now = await _settings(office)
         return {**now, "ok": True, "settings": now}
@@ -141,7 +140,12 @@ async def _settings(office: Office) -> dict[str, Any]:
         return {**shown, "version": settings_version(office.home), "secrets": {name: {"set": True} for name in names}}
 
     host = await office.act("status")
-    return {**await office.work(look), "nextStart": host["settings"]["nextStart"]}
+    try:
+        found = await office.work(look)
+    except SettingsError as error:
+        # nothing that the client could have asked otherwise
+        raise HTTPException(503, mask(str(error), known_secrets(office.home))) from None
+    return {**found, "nextStart": host["settings"]["nextStart"]}
 
 
 def _storable(given: dict[str, Any]) -> None:
