@@ -19,7 +19,7 @@ from manydesks.api.gate import Gate, Scope
 from manydesks.api.hub import Hub
 from manydesks.api.office import Office
 from manydesks.api.readers import Readers
-from manydesks.api.refusal import refusal, refused
+from manydesks.api.refusal import INTERNAL, refusal, refused
 from manydesks.api.routes import agents, events, logs, messages, office, queue, responses, sessions, teams
 from manydesks.api.shapes.base import errors
 from manydesks.domain.errors import ManyDesksError
@@ -105,6 +105,11 @@ def routed(of: Office) -> FastAPI:
     async def on_refusal(request: Request, error: Exception) -> Response:
         assert isinstance(error, ManyDesksError)
         return refused(error)
+
+    @app.exception_handler(Exception)
+    async def on_fault(request: Request, error: Exception) -> Response:
+        # raised again once this is sent: the gate puts it into the log
+        return refusal(500, INTERNAL)
 
     @app.exception_handler(RequestValidationError)
     async def on_bad_input(request: Request, error: Exception) -> Response:

@@ -13,6 +13,7 @@ from manydesks.settings.model import allowed, named_tables, sections
 #: where a request's body is the settings, which say themselves what is allowed
 SETTINGS = "/api/settings"
 OBJECT = "it must be an object"
+NOT_UTF8 = "The body is not valid UTF-8; JSON is sent as UTF-8."
 #: of an error's types, those in other words than pydantic's
 WORDS = {
     "model_type": OBJECT,
@@ -60,7 +61,7 @@ def unread(cause: BaseException | None) -> str:
         case RecursionError():
             return "The body is nested too deeply; no request needs more than a few levels."
         case UnicodeDecodeError():
-            return "The body is not valid UTF-8; JSON is sent as UTF-8."
+            return NOT_UTF8
         case ValueError():
             return f"A number of the body is too long; at most {sys.get_int_max_str_digits()} digits are read."
         case _:

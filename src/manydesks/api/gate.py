@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+import re
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from fastapi import HTTPException
 from starlette.datastructures import Headers
 
+from manydesks.api.complaint import NOT_UTF8
 from manydesks.api.login import Slowing, Token
 from manydesks.api.pace import Pace
 from manydesks.api.refusal import INTERNAL, refusal
@@ -56,6 +58,10 @@ EXPOSED = b"last-event-id, retry-after"
 #: a body is here by then, or is not taken
 BODY_SECONDS = 60.0
 _TOO_SLOW = f"The body has not come to its end within {BODY_SECONDS:g} seconds."
+#: a name or an address, and perhaps a port
+_HOST = re.compile(r"(?:\[(?P<inner>[^\[\]]*)\]|(?P<name>[^:\[\]]*))(?::[0-9]*)?")
+#: what a browser says of a page that is not the office's own
+_FOREIGN = frozenset({"cross-site", "same-site"})
 _TOO_LARGE = "The body is too large; at most {} bytes are taken."
 
 
@@ -85,7 +91,8 @@ class Gate:
         if scope["type"] != "http":
             return
         headers, settings = Headers(scope=scope), self._in_force.settings.api
-        origin = headers.get("origin")
+        # of several, which no browser sends, none is believed
+        origin = origins[0] if len(origins := headers.getlist("origin")) == 1 else None
         permitted = origin in settings.origins
         sending = _Sending(send, origin if permitted else None)
         try:
@@ -113,7 +120,11 @@ class Gate:
 
     async def _look(self, scope: Scope, headers: Headers, settings: ApiSettings, permitted: bool) -> Any:
         """An answer, if it goes no further."""
-        if not _is_ours(headers.getlist("host"), settings):
+        # where it listens, not where the settings say that it will after its next start
+        local = is_local(self._in_force.listening or settings.host)
+        # the settings are refused before this matters; it must not hang on that alone
+        login = settings.auth == "token" or not local
+        if not _is_ours(headers.getlist("host"), settings.names, local):
             return refusal(403, "The office is not called by this name; api.names in the settings lists more.")
         if (why := _stranger(scope, headers, permitted)) is not None:
             return refusal(403, why)
@@ -126,7 +137,7 @@ class Gate:
                 f"At most {settings.per_minute} requests a minute; ask again in {seconds} s.",
                 {"Retry-After": str(seconds)},
             )
-        if settings.auth == "token" and scope["path"] not in OPEN:
+        if login and scope["path"] not in OPEN:
             refused = await self._log_in(headers.get("authorization"), address)
             if refused is not None:
                 return refused
@@ -134,7 +145,7 @@ class Gate:
             scope["manydesks.admitted"] = partial(self._is_right, headers.get("authorization"))
         if scope.get("query_string") and (name := self._strange(scope)) is not None:
             return refusal(400, f"There is no parameter '{name[:80]}' here.")
-        if scope["method"] in CHANGES and (bad := _bad_body(scope["method"], headers, settings)) is not None:
+        if scope["method"] in CHANGES and (bad := _bad_body(scope["method"], headers, settings, login)) is not None:
             # of what cannot be done at all, that is said instead
             return bad if self._has_route(scope) else None
         return None
@@ -172,38 +183,37 @@ def _address(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
-def _is_ours(hosts: list[str], settings: ApiSettings) -> bool:
-    """A name that a stranger chose must not lead here; an address is no name, so nobody else can let it lead here."""
-    if len(hosts) != 1:
+def _is_ours(hosts: list[str], names: Sequence[str], local: bool) -> bool:
+    """A name that a stranger chose must not lead here; an address is no name, so nobody else can let it lead here.
+    `local`: only this machine reaches the office."""
+    if len(hosts) != 1 or (parts := _HOST.fullmatch(hosts[0].lower())) is None:
         return False
-    host = hosts[0].lower()
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    if name == "localhost" or name in settings.names:
+    name = parts["inner"] or parts["name"] or ""
+    if name == "localhost" or name in names:
         return True
     try:
         address = ip_address(name)
     except ValueError:
         return False
-    return address.is_loopback or not is_loopback(settings.host)
+    return address.is_loopback or not local
 
 
 def _stranger(scope: Scope, headers: Headers, permitted: bool) -> str | None:
     """Why a browser's page may not ask this; programs send none of these headers."""
     if permitted or scope["path"] in OPEN:
         return None
-    origin = headers.get("origin")
-    if origin is not None and origin.lower() != f"{scope['scheme']}://{headers.get('host', '').lower()}":
-        return "Pages of other origins may not use the office; api.origins in the settings lists those that may."
-    if headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
+    own = f"{scope['scheme']}://{headers.get('host', '').lower()}"
+    origins, sites = headers.getlist("origin"), headers.getlist("sec-fetch-site")
+    if len(origins) > 1 or any(origin.lower() != own for origin in origins) or not _FOREIGN.isdisjoint(sites):
         return "Pages of other origins may not use the office; api.origins in the settings lists those that may."
     return None
 
 
-def _bad_body(method: str, headers: Headers, settings: ApiSettings) -> Any:
+def _bad_body(method: str, headers: Headers, settings: ApiSettings, login: bool) -> Any:
     length = headers.get("content-length")
     has_body = (length is not None and length != "0") or "transfer-encoding" in headers
     # what says nothing at all is no form, and a page cannot show a token without being asked whether it may
-    silent = not has_body and "content-type" not in headers and settings.auth == "token" and "authorization" in headers
+    silent = not has_body and "content-type" not in headers and login and "authorization" in headers
     if has_body or (method != "DELETE" and not silent):
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
@@ -250,6 +260,9 @@ class _Limited:
             self._left -= len(message.get("body", b""))
             if self._left < 0:
                 raise HTTPException(413, _TOO_LARGE.format(self._most), {"Connection": "close"})
+            if b"\0" in message.get("body", b""):
+                # no JSON in UTF-8 has one, and all in UTF-16 and UTF-32, which Python's reader would take
+                raise HTTPException(400, NOT_UTF8, {"Connection": "close"})
             if not message.get("more_body", False):
                 self._until = None  # there is no more to come but the end of the connection
         return message

@@ -54,6 +54,8 @@ class Server(uvicorn.Server):
                 h11_max_incomplete_event_size=MOST_HEAD_BYTES,
                 ssl_certfile=certificate or None,
                 ssl_keyfile=key or None,
+                # of a key that has one: any wrong one, or the terminal would be asked while the office waits
+                ssl_keyfile_password="-" if key else None,
             )
         )
         self._answers, self._closing = asyncio.Event(), asyncio.Event()

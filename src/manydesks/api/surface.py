@@ -10,10 +10,10 @@ import asyncio
 import errno
 import logging
 import socket
-import ssl
 from typing import TYPE_CHECKING, Any
 
 from manydesks.domain.errors import HomeError, SettingsError
+from manydesks.office.encryption import fault_of
 from manydesks.office.exposure import exposure, url_of
 from manydesks.office.surface import Premises
 from manydesks.settings.home import reason_of
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from manydesks.api.hub import Hub
     from manydesks.api.readers import Readers
     from manydesks.api.server import Server
+    from manydesks.settings.model import ApiSettings
 
 log = logging.getLogger(__name__)
 
@@ -88,28 +89,40 @@ class ApiSurface:
 
     async def _open(self) -> None:
         premises = self._premises
-        settings = premises.in_force.settings.api
         try:
             # before the port is taken: nobody connects to an office without one
             await asyncio.to_thread(token_of, premises.home)
         except (SettingsError, HomeError) as error:
             raise _NotNow(f"Nobody can be let in. {error}") from None
+        settings = premises.in_force.settings.api
+        # before the port is taken, too: from now on settings are judged by this address
+        premises.in_force.listening = settings.host
         try:
-            listener = await asyncio.to_thread(_listen, settings.host, settings.port)
-        except OSError as error:
-            raise _NotNow(_taken(settings.host, settings.port, error)) from None
-        try:
-            await self._serve(listener, settings.tls_certificate, settings.tls_key)
-        except OSError as error:  # those of ssl too
-            listener.close()
-            reason = str(error) if isinstance(error, ssl.SSLError) else reason_of(error)
-            raise _NotNow(f"The files for HTTPS cannot be used: {reason}.") from None
+            listener = await self._listened(settings)
+        except _NotNow:
+            premises.in_force.listening = None
+            raise
         self.url, self.why = url_of(settings, listener.getsockname()[1]), None
         log.info("The API answers at %s", self.url, extra={"action": "api_up"})
         premises.show(f"The API answers at {self.url}; {self.url}/api/docs says what it can do.")
         if (warning := exposure(self.url)) is not None:
             log.warning("%s", warning, extra={"action": "api_exposed"})
             premises.show(warning)
+
+    async def _listened(self, settings: ApiSettings) -> socket.socket:
+        """With a server behind it. Raises `_NotNow`; then nothing listens."""
+        if (fault := await asyncio.to_thread(fault_of, settings)) is not None:
+            raise _NotNow(f"The files for HTTPS cannot be used: {fault}.")
+        try:
+            listener = await asyncio.to_thread(_listen, settings.host, settings.port)
+        except OSError as error:
+            raise _NotNow(_taken(settings.host, settings.port, error)) from None
+        try:
+            await self._serve(listener, settings.tls_certificate, settings.tls_key)
+        except OSError as error:  # of files that were changed since they were looked at; those of ssl too
+            listener.close()
+            raise _NotNow(f"The files for HTTPS cannot be used: {reason_of(error)}.") from None
+        return listener
 
     async def _serve(self, listener: socket.socket, certificate: str, key: str) -> None:
         # loaded here: fastapi takes a good part of a second, which an office without an API does not spend

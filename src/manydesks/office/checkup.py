@@ -12,15 +12,17 @@ from manydesks.desk.base import Seat
 from manydesks.desk.furnish import STRICT, Furnisher, checked_options
 from manydesks.desk.sandboxes.registry import Sandboxes
 from manydesks.domain.clock import Clock
-from manydesks.domain.errors import ManyDesksError
+from manydesks.domain.errors import ManyDesksError, SettingsError
 from manydesks.office import condition
 from manydesks.office.door import Door
+from manydesks.office.encryption import fault_of
 from manydesks.office.exposure import exposure, exposure_of, url_of
 from manydesks.office.finding import Finding, Level
 from manydesks.office.hooks.examine import examine
 from manydesks.office.pipeline.finding import pipeline
 from manydesks.office.service.manager import service_of
 from manydesks.office.upstreams import Doors, lacking, upstreams
+from manydesks.office.valid import check_api
 from manydesks.runner.providers.base import Descriptor
 from manydesks.runner.providers.registry import Providers
 from manydesks.settings.home import Home
@@ -98,10 +100,14 @@ def _store(home: Home) -> tuple[list[dict[str, Any]], int | None]:
 
 
 def _api(door: Door, settings: Settings) -> Iterator[Finding]:
-    """Said only where other machines can reach it: as the office that runs has it, or as the next one will."""
+    """Said only where it is not there, or other machines can reach it: as the office that runs has it, or as the next
+    one will."""
     try:
         host = door.host(condition.ANSWER_SECONDS)
     except ManyDesksError:  # the office has its own line
+        return
+    if (finding := _no_api(host, settings)) is not None:
+        yield finding
         return
     says = exposure_of(host) if host is not None else None
     if host is None and settings.api.enabled:
@@ -109,6 +115,26 @@ def _api(door: Door, settings: Settings) -> Iterator[Finding]:
     if says is not None:
         advice = "If they need not, set api.host to 127.0.0.1; a tunnel such as `ssh -L` needs no more."
         yield Finding(what="api", level="note", says=says, advice=advice)
+
+
+def _no_api(host: Mapping[str, Any] | None, settings: Settings) -> Finding | None:
+    """Why there is none although its owner wants one."""
+    mend = "Mend what api.tls_certificate and api.tls_key name"
+    if host is not None:
+        known, later = host.get("api") or {}, (host.get("settings") or {}).get("nextStart") or ()
+        if known.get("url") or not known.get("enabled") or not known.get("why") or "api.enabled" in later:
+            return None
+        again = "it is tried again every few seconds."
+        advice = f"{mend}; {again}" if fault_of(settings.api) is not None else again.capitalize()
+        return Finding(what="api", level="bad", says=f"The API is not there: {known['why']}", advice=advice)
+    try:
+        check_api(settings)
+    except SettingsError as error:
+        return Finding(what="api", level="bad", says=str(error), advice="The office does not start with these.")
+    if settings.api.enabled and (fault := fault_of(settings.api)) is not None:
+        says = f"The API will not be there: the files for HTTPS cannot be used: {fault}."
+        return Finding(what="api", level="bad", says=says, advice=f"{mend}; the office works without it.")
+    return None
 
 
 async def _sandboxes(furnisher: Furnisher, settings: Settings, agents: list[dict[str, Any]]) -> AsyncIterator[Finding]:

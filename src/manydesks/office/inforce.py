@@ -12,6 +12,8 @@ class InForce:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        #: the address that the API really listens at, whatever the settings say by now; None: it does not
+        self.listening: str | None = None
         self._told: list[Callable[[Settings], None]] = []
 
     def tell(self, taker: Callable[[Settings], None]) -> None:

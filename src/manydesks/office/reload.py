@@ -8,7 +8,6 @@ office says so until the file is mended.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 from collections.abc import Mapping
@@ -17,10 +16,10 @@ from typing import Any
 from manydesks.domain.errors import HomeError, SettingsError, StoreError
 from manydesks.office.inforce import InForce
 from manydesks.office.upstreams import known_secrets
-from manydesks.office.valid import valid_settings
+from manydesks.office.valid import check_listening, valid_settings
 from manydesks.settings.home import Home
 from manydesks.settings.model import Settings
-from manydesks.settings.secrets import mask
+from manydesks.settings.secrets import mask, mask_texts
 from manydesks.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -62,6 +61,8 @@ class Reload:
             return False
         try:
             fresh = await asyncio.to_thread(valid_settings, self._home, self._environ)
+            # here on the loop, where the API opens: nothing comes between this look and the change
+            check_listening(fresh, self._in_force.listening)
         except (SettingsError, HomeError) as error:
             # what is not allowed somewhere may be a key that was put there
             await self._refuse(store, mask(str(error), known_secrets(self._home)))
@@ -104,7 +105,7 @@ class Reload:
 
     def _shown(self, values: dict[str, Any]) -> dict[str, Any]:
         """No secret belongs into settings; one that is there all the same does not go into the ledger."""
-        shown: dict[str, Any] = json.loads(mask(json.dumps(values, ensure_ascii=False), known_secrets(self._home)))
+        shown: dict[str, Any] = mask_texts(values, known_secrets(self._home))
         return shown
 
     def _shape(self) -> Shape:

@@ -45,6 +45,17 @@ def check_api(settings: Settings) -> None:
         raise SettingsError(reason="api.tls_certificate and api.tls_key go together; nothing was changed.")
 
 
+def check_listening(settings: Settings, listening: str | None) -> None:
+    """`SettingsError` for settings that would open to everybody an office which other machines reach now: api.host
+    counts at the next start, api.auth at once. `listening`: as `InForce` has it."""
+    if settings.api.auth == "none" and listening is not None and not is_loopback(listening):
+        raise SettingsError(
+            reason=f'api.auth is "none", and until its next start the office listens at {listening}: without a login '
+            "it listens on a loopback address only, so set api.host, restart the office, and then set api.auth; "
+            "nothing was changed."
+        )
+
+
 def is_loopback(address: str) -> bool:
     return ip_address(address).is_loopback
 

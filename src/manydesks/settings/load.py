@@ -29,7 +29,11 @@ def load_settings(home: Home, environ: Mapping[str, str] = os.environ) -> Settin
 
     Raises `SettingsError` for the first problem (with the number of the others), `HomeError` if the file is unreadable.
     """
-    document = read_document(home.settings_file)
+    return settings_of(read_document(home.settings_file), environ)
+
+
+def settings_of(document: Document, environ: Mapping[str, str]) -> Settings:
+    """As `load_settings`, of a file that need not be written yet."""
     overrides, problems = _overrides(environ)
     problems = file_problems(document) + problems
     if problems:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from manydesks.domain.errors import BadInput, Stale
+from manydesks.domain.errors import BadInput, HomeError, Stale
 from manydesks.settings.document import Document, read_document
 from manydesks.settings.file import edited, home_lock, replace_file, without
 from manydesks.settings.home import Home
-from manydesks.settings.load import file_problems
+from manydesks.settings.load import file_problems, settings_of
 from manydesks.settings.model import Settings
 from manydesks.settings.problems import check, refusal
+from manydesks.settings.secrets import edited_secrets
 
 #: of one change; more is no change of settings
 MOST_KEYS = 1000
@@ -26,12 +29,20 @@ def settings_version(home: Home) -> str:
 
 
 def merge_settings(
-    home: Home, changes: Mapping[str, Any], *, version: str | None, fits: Callable[[Settings], None]
+    home: Home,
+    changes: Mapping[str, Any],
+    *,
+    version: str | None,
+    fits: Callable[[Settings], None],
+    secrets: Mapping[str, str | None] | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> None:
-    """Change what is given, table by table; None takes a key out, so that its default counts again.
+    """Change what is given, table by table; None takes a key out, so that its default counts again, or a secret.
 
     `version`: the file as it was read, else `Stale`. `fits` raises `SettingsError` for what an office cannot be opened
-    with. A file that is not valid, before or after the change, is left as it is: `SettingsError`.
+    with; it is shown the settings as they would count, with what `environ` overrides. Files that are not valid, before
+    or after the change, are left as they are: `SettingsError`. One that cannot be written is `HomeError`, and the
+    other is then as it was. Not promised: both or none if the process is killed between the two.
     """
     leaves = list(_leaves(changes))
     if len(leaves) > MOST_KEYS:
@@ -42,7 +53,7 @@ def merge_settings(
             raise refusal(problems)
         if version is not None and (now := _version(document)) != version:
             raise Stale(what="The settings file", version=now)
-        before = document.text
+        before = document
         for key, value in leaves:
             if value is not None:
                 text = edited(document, key, value)
@@ -54,9 +65,29 @@ def merge_settings(
         settings = check(document.data)
         if isinstance(settings, list):
             raise refusal(settings)
-        fits(settings)
-        if document.text != before:
-            replace_file(home, home.settings_file, document.text.encode())
+        fits(settings_of(document, environ))
+        # the secrets first: settings that need a new one find it
+        _write(home, edited_secrets(home, secrets or {}, environ), (before, document.text))
+
+
+def _write(home: Home, *files: tuple[Document, str]) -> None:
+    """Each, as it was read, gets its new text; all of them or none. Raises `HomeError`."""
+    changed = [(old, text) for old, text in files if text != old.text]
+    try:
+        for old, text in changed:
+            replace_file(home, old.path, text.encode(), mode=old.mode)
+    except HomeError:
+        for old, _ in changed:
+            with suppress(HomeError, OSError):  # the first error is the one to tell
+                _put_back(home, old)
+        raise
+
+
+def _put_back(home: Home, old: Document) -> None:
+    if old.mode is None:
+        old.path.unlink(missing_ok=True)
+    elif old.path.read_bytes() != old.text.encode():
+        replace_file(home, old.path, old.text.encode(), mode=old.mode)
 
 
 def _leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 from urllib.parse import quote
 
 from manydesks.domain.errors import BadInput, SettingsError
@@ -102,20 +105,75 @@ def remove_secret(home: Home, name: str) -> None:
         replace_file(home, home.secrets_file, without(document, (name,)).encode(), mode=0o600)
 
 
+def edited_secrets(home: Home, changes: Mapping[str, str | None], environ: Mapping[str, str]) -> tuple[Document, str]:
+    """The file as it is, and its text with these changes; None forgets a secret, if there is one. Writes nothing.
+
+    The caller holds `home_lock`. Raises as `load_secrets`, also without changes, `set_secret` and `remove_secret`.
+    """
+    known = load_secrets(home, environ)
+    document, values = _read(home)
+    before = document
+    for name, value in changes.items():
+        if value is not None:
+            check_secret(name, value)
+            text = edited(document, (name,), value)
+        elif name in values:
+            text = without(document, (name,))
+        elif name in known:
+            raise SettingsError(
+                reason=f"the secret '{name}' comes from the variable {PREFIX}{name.upper()}, which the office cannot "
+                "take away; nothing was changed."
+            )
+        else:
+            continue
+        document = replace(document, text=text, data=tomllib.loads(text))
+    return before, document.text
+
+
 def mask(text: str, secrets: Mapping[str, str]) -> str:
     """The text with every secret of at least six characters replaced, also in its JSON and its URL form.
 
     Not promised: to find a secret that was cut, split over two texts, or encoded in another way.
     """
+    return _masked(text, _forms(secrets))
+
+
+def mask_texts(value: Any, secrets: Mapping[str, str]) -> Any:
+    """What JSON can hold, with every text in it masked, names too. Numbers stay: one that looks like a secret is none,
+    and blotted out in its JSON it would leave no JSON behind."""
+    forms = _forms(secrets)
+
+    def within(found: Any) -> Any:
+        match found:
+            case str():
+                return _masked(found, forms)
+            case Mapping():
+                return {within(name): within(held) for name, held in found.items()}
+            case list() | tuple():
+                return [within(held) for held in found]
+            case _:
+                return found
+
+    return within(value)
+
+
+def _forms(secrets: Mapping[str, str]) -> frozenset[str]:
+    """Each secret that is masked, in every way it may be written."""
+    return frozenset(
+        form
+        for value in secrets.values()
+        if len(value) >= MASKED_LENGTH
+        for form in (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], quote(value, ""))
+    )
+
+
+def _masked(text: str, forms: frozenset[str]) -> str:
     spans: list[tuple[int, int]] = []
-    for value in secrets.values():
-        if len(value) < MASKED_LENGTH:
-            continue
-        for form in {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], quote(value, "")}:
-            start = text.find(form)
-            while start >= 0:
-                spans.append((start, start + len(form)))
-                start = text.find(form, start + 1)  # overlapping ones too
+    for form in forms:
+        start = text.find(form)
+        while start >= 0:
+            spans.append((start, start + len(form)))
+            start = text.find(form, start + 1)  # overlapping ones too
     parts: list[str] = []
     done = 0
     for start, end in sorted(spans):

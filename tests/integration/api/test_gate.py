@@ -24,7 +24,19 @@ PAGES_REFUSED = "Pages of other origins may not use the office"
 
 @pytest.mark.parametrize(
     "host",
-    ["evil.example", "evil.example:3777", "localhost.evil.example", "10.0.0.1", "[::2]:80", "", "127.0.0.1.nip.io"],
+    [
+        "evil.example",
+        "evil.example:3777",
+        "localhost.evil.example",
+        "10.0.0.1",
+        "[::2]:80",
+        "",
+        "127.0.0.1.nip.io",
+        "[::1].evil.example",
+        "[::1]evil:80",
+        "localhost:80.evil.example",
+        "127.0.0.1:80:evil.example",
+    ],
 )
 def test_a_name_that_a_stranger_chose_leads_nowhere(api: httpx.Client, host: str) -> None:
     answer = api.get("/api/queue/status", headers={"Host": host})
@@ -57,6 +69,14 @@ def test_pages_of_other_origins_are_refused_even_with_the_token(api: httpx.Clien
         assert answer.status_code == 403
         assert PAGES_REFUSED in answer.json()["error"]
         assert "access-control-allow-origin" not in answer.headers
+
+
+def test_of_two_origins_none_is_believed(served: ServedOffice, api: httpx.Client) -> None:
+    for pair in ((served.url(), "https://evil.example"), (served.url(), served.url())):
+        answer = api.get("/api/queue/status", headers=[("Origin", origin) for origin in pair])
+        assert (answer.status_code, PAGES_REFUSED in answer.json()["error"]) == (403, True)
+    sites = [("Sec-Fetch-Site", site) for site in ("same-origin", "cross-site")]
+    assert api.get("/api/queue/status", headers=sites).status_code == 403
 
 
 def test_a_page_of_the_office_s_own_origin_is_not_refused(served: ServedOffice, api: httpx.Client) -> None:
@@ -288,6 +308,42 @@ def test_https_with_files_of_the_owner(make_served: Callable[..., ServedOffice],
     assert office.url().startswith("https://")
     with office.caller(verify=ssl.create_default_context(cafile=certificate)) as api:
         assert api.get("/api/queue/status").status_code == 200
+
+
+def test_files_for_https_that_do_not_fit(make_served: Callable[..., ServedOffice], home: Path, tmp_path: Path) -> None:
+    key, certificate, plain = tmp_path / "key.pem", tmp_path / "cert.pem", tmp_path / "plain.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-passout", "pass:open sesame", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    files = {"MANYDESKS_API__TLS_CERTIFICATE": str(certificate), "MANYDESKS_API__TLS_KEY": str(key)}
+    shell = Shell(home, {**os.environ, "MANYDESKS_API__ENABLED": "true", **files})
+    fault = "the key is encrypted; give one without a pass phrase"
+
+    def doctor() -> dict[str, Any]:
+        said = json.loads(shell.run("doctor", "--json").stdout)
+        (found,) = (found for found in said["findings"] if found["what"] == "api")
+        return dict(found)
+
+    before = doctor()
+    assert (before["level"], fault in before["says"]) == ("bad", True)
+    office = make_served(api__tls_certificate=certificate, api__tls_key=key)
+    assert _state(office)["why"] == f"The files for HTTPS cannot be used: {fault}."
+    assert office.ask("!say all the same")["messages"][0]["status"] == "completed"
+    assert f"is not there: The files for HTTPS cannot be used: {fault}." in shell.said("status")
+    found = doctor()
+    assert found["says"] == f"The API is not there: The files for HTTPS cannot be used: {fault}."
+    assert found["level"] == "bad"
+    assert "Mend what api.tls_certificate and api.tls_key name" in found["advice"]
+    # as soon as they are mended
+    subprocess.run(["openssl", "rsa", "-passin", "pass:open sesame", "-in", key, "-out", plain], check=True)
+    plain.replace(key)
+    deadline = time.monotonic() + 20
+    while _state(office)["url"] is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert office.url().startswith("https://")
 
 
 def test_a_port_that_is_taken_keeps_nobody_from_working(make_served: Callable[..., ServedOffice], home: Path) -> None:

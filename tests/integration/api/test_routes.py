@@ -507,6 +507,28 @@ def test_an_unknown_id_is_404(world: World, route: str) -> None:
     assert answer.json()["error"].startswith("There is no")
 
 
+def test_what_is_no_json_is_refused_as_the_document_says(world: World, subtests: pytest.Subtests) -> None:
+    paths = world.api.get("/api/openapi.json").json()["paths"]
+    for method, path in routes_of(world.api):
+        if method == "GET":
+            continue
+        with subtests.test(f"{method} {path}"):
+            address, form = re.sub(r"\{\w+\}", "1", path), {"Content-Type": "text/plain"}
+            answer = world.api.request(method, address, content=b"{}", headers=form)
+            assert (answer.status_code, "415" in paths[path][method.lower()]["responses"]) == (415, True)
+
+
+def test_no_route_says_404_that_names_nothing(world: World) -> None:
+    paths = world.api.get("/api/openapi.json").json()["paths"]
+    said = {
+        path
+        for path, operations in paths.items()
+        for operation in operations.values()
+        if "404" in operation["responses"]
+    }
+    assert {path for path in said if "{" not in path} == set()
+
+
 def test_without_a_login_and_with_a_wrong_one_nothing_is_answered(world: World, subtests: pytest.Subtests) -> None:
     before = world.api.get("/api/events", params={"limit": 1}).json()["head"]
     for number, (method, path) in enumerate(routes_of(world.api)):

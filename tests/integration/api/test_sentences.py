@@ -87,6 +87,8 @@ def test_which_field_and_what_is_allowed(api: httpx.Client, method: str, path: s
             "The body is nested too deeply; no request needs more than a few levels.",
         ),
         (b'{"message": "\xff"}', "The body is not valid UTF-8; JSON is sent as UTF-8."),
+        ('{"message": "hello"}'.encode("utf-16"), "The body is not valid UTF-8; JSON is sent as UTF-8."),
+        ('{"message": "hello"}'.encode("utf-32-be"), "The body is not valid UTF-8; JSON is sent as UTF-8."),
         (
             b'{"message": "a", "priority": ' + b"9" * 5000 + b"}",
             "A number of the body is too long; at most 4300 digits are read.",
@@ -95,7 +97,7 @@ def test_which_field_and_what_is_allowed(api: httpx.Client, method: str, path: s
         (b'{"message": ', "The body is not valid JSON."),
         (b"", "A body is needed: a JSON object."),
     ],
-    ids=["deep", "bytes", "digits", "infinite", "cut", "none"],
+    ids=["deep", "bytes", "utf-16", "utf-32", "digits", "infinite", "cut", "none"],
 )
 def test_a_body_that_cannot_be_read(served: ServedOffice, api: httpx.Client, body: bytes, sentence: str) -> None:
     answer = api.post("/api/message", content=body, headers={"Content-Type": "application/json"})

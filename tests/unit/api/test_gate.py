@@ -24,16 +24,18 @@ Answer = tuple[int, dict[str, str], dict[str, Any]]
 class Asked:
     """A gate before a room that answers 200, and says what it was sent."""
 
-    def __init__(self, home: Home, **api: Any) -> None:
+    def __init__(self, home: Home, listening: str | None = None, **api: Any) -> None:
         self.clock = ManualClock()
         self.token = token_of(home)
         settings = Settings.model_validate({"api": {"host": "0.0.0.0", **api}})
+        in_force = InForce(settings)
+        in_force.listening = listening
         self._gate = Gate(
             self._room,
             has_route=lambda scope: True,
             strange=lambda scope: None,
             home=home,
-            in_force=InForce(settings),
+            in_force=in_force,
             clock=self.clock,
         )
 
@@ -51,6 +53,7 @@ class Asked:
         self, address: str | None, path: str = "/api/queue/status", *, token: str | None = None, **headers: str
     ) -> Answer:
         given = {"host": "192.0.2.1:3777", "authorization": f"Bearer {token or self.token}", **headers}
+        given = {name: value for name, value in given.items() if value}
         scope = {
             "type": "http",
             "method": "GET",
@@ -91,6 +94,20 @@ async def test_another_machine_is_counted_by_the_minute(at_home: Home, address: 
     assert (await asked.ask(address))[0] == 429
     asked.clock.advance(1000)
     assert (await asked.ask(address))[0] == 200
+
+
+async def test_nobody_comes_in_unknown_where_other_machines_ask(at_home: Home) -> None:
+    """Whatever the settings say by now: what counts is the address that is listened at."""
+    asked = Asked(at_home, "192.0.2.1", host="127.0.0.1", auth="none")
+    assert (await asked.ask("192.0.2.7", authorization="", host="localhost"))[0] == 401
+    assert (await asked.ask("192.0.2.7", host="localhost"))[0] == 200
+    asked = Asked(at_home, "127.0.0.1", host="127.0.0.1", auth="none")
+    assert (await asked.ask("127.0.0.1", authorization="", host="127.0.0.1"))[0] == 200
+
+
+async def test_other_addresses_are_its_names_where_it_listens_at_one(at_home: Home) -> None:
+    assert (await Asked(at_home, "192.0.2.1", host="127.0.0.1").ask("192.0.2.7"))[0] == 200
+    assert (await Asked(at_home, "127.0.0.1", host="192.0.2.1").ask("127.0.0.1"))[0] == 403
 
 
 async def test_each_machine_for_itself_and_this_one_not_at_all(at_home: Home) -> None:

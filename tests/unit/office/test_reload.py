@@ -95,6 +95,36 @@ async def test_a_variable_goes_before_the_file_also_then(home: Home, store: Stor
     assert (in_force.settings.dispatch.batch, in_force.settings.dispatch.desks) == (9, 3)
 
 
+async def test_nobody_is_let_in_unknown_at_the_address_that_is_listened_at(home: Home, store: Store) -> None:
+    home.settings_file.write_text('[api]\nhost = "192.0.2.1"\n')
+    in_force = InForce(load_settings(home, {}))
+    reload = Reload(home, in_force, {})
+    in_force.listening = "192.0.2.1"
+    home.settings_file.write_text('[api]\nhost = "127.0.0.1"\nauth = "none"\n[dispatch]\nbatch = 2\n')
+    assert await reload.look(store, at_once=True) is False
+    assert (in_force.settings.api.auth, in_force.settings.dispatch.batch) == ("token", 10)
+    assert reload.refused is not None
+    assert 'api.auth is "none", and until its next start the office listens at 192.0.2.1' in reload.refused
+    # an API that listens nowhere is opened with what counts then
+    in_force.listening = None
+    assert await reload.look(store, at_once=True) is True
+    assert (in_force.settings.api.auth, reload.refused) == ("none", None)
+
+
+async def test_a_secret_of_digits_in_a_number_is_no_secret(home: Home, store: Store, in_force: InForce) -> None:
+    home.secrets_file.write_text('pin = "1048576"\n')
+    home.secrets_file.chmod(0o600)
+    home.settings_file.write_text('[api]\nbody_bytes = 10485760\nnames = ["h1048576.lan"]\n')
+    assert await Reload(home, in_force, {}).look(store, at_once=True) is True
+    reader = Reader(home.office_db, sockets=home.run)
+    try:
+        (event,) = reader.events(0, 100)
+    finally:
+        reader.close()
+    after = event["data"]["after"]
+    assert (after["api.body_bytes"], after["api.names"]) == (10_485_760, ["h***.lan"])
+
+
 def test_changes_are_named_down_to_the_key() -> None:
     far = UpstreamSettings(kind="openai", base_url="https://example.org/v1")
     before = Settings(dispatch=DispatchSettings(provider_limits={"claude": 1}))

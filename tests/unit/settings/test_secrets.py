@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from manydesks.domain.errors import BadInput, SettingsError
 from manydesks.settings.home import Home
-from manydesks.settings.secrets import Secrets, load_secrets, mask, set_secret
+from manydesks.settings.secrets import Secrets, load_secrets, mask, mask_texts, set_secret
 
 
 def write(home: Home, text: str, mode: int = 0o600) -> None:
@@ -153,3 +153,13 @@ def test_no_secret_is_left_in_a_masked_text(values: list[str], text: str) -> Non
     assert not any(value in masked for value in values)
     if not any(value in text for value in values):
         assert masked == text
+
+
+def test_texts_are_masked_wherever_they_are_and_numbers_stay() -> None:
+    value = {"1234567": ["a 1234567", 1234567, {"b": 12345678.5, "c": '"quote\\"d"'}], "d": None, "e": True}
+    secrets = {"pin": "1234567", "word": 'quote"d'}
+    assert mask_texts(value, secrets) == {
+        "***": ["a ***", 1234567, {"b": 12345678.5, "c": '"***"'}],
+        "d": None,
+        "e": True,
+    }

@@ -74,7 +74,9 @@ def routes(office: Office) -> APIRouter:
         notices = [*notices, *_elsewhere(given, fresh)]
         return {"ok": True, "agent": fresh, "version": fresh["version"], "notices": notices}
 
-    @router.delete("/api/agents/{id}", response_model=Changed, responses=errors(404, 409), summary="Remove an agent")
+    @router.delete(
+        "/api/agents/{id}", response_model=Changed, responses=errors(404, 409, 413, 415), summary="Remove an agent"
+    )
     async def remove(id: AgentId) -> dict[str, Any]:
         """Its workspace and history stay, and no team has it any more. Refused while it has work or leads a team."""
         try:

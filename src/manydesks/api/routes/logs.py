@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -15,7 +14,7 @@ from manydesks.domain.ids import PUBLIC
 from manydesks.office.logchoice import LogChoice
 from manydesks.office.tapes import tape_of
 from manydesks.office.upstreams import known_secrets
-from manydesks.settings.secrets import mask
+from manydesks.settings.secrets import mask_texts
 from manydesks.store.reader import Reader
 
 Of = Annotated[
@@ -57,7 +56,7 @@ def routes(office: Office) -> APIRouter:
         def look(reader: Reader) -> list[dict[str, Any]]:
             lines = tape_of(office.home, reader, id)
             # a desk has no key, but its agent may have been told one
-            shown: list[dict[str, Any]] = json.loads(mask(json.dumps(lines), known_secrets(office.home)))
+            shown: list[dict[str, Any]] = mask_texts(lines, known_secrets(office.home))
             return shown
 
         try:

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Annotated, Any, cast
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, HTTPException, Query
 from fastapi import Path as PathParameter
 
 from manydesks.api.checkups import Checkups
@@ -15,14 +15,15 @@ from manydesks.api.shapes.base import TABLE, Day, Limit, OfAgent, errors
 from manydesks.api.shapes.settings import Partial, SettingsChanged, SettingsGiven, SettingsShown
 from manydesks.api.shapes.views import Checkup, Plugins, Status
 from manydesks.api.shapes.views import Insights as InsightsShown
-from manydesks.domain.errors import BadInput
+from manydesks.domain.errors import BadInput, SettingsError
 from manydesks.domain.insight import FILE, TABLES
 from manydesks.insights.published import Insights
 from manydesks.office.lock import last_beat
 from manydesks.office.upstreams import TOKEN, known_secrets
-from manydesks.office.valid import check_settings
+from manydesks.office.valid import check_listening, check_settings
 from manydesks.settings.merge import merge_settings, settings_version
-from manydesks.settings.secrets import check_secret, load_secrets, mask, remove_secret, set_secret
+from manydesks.settings.model import Settings
+from manydesks.settings.secrets import load_secrets, mask, mask_texts
 from manydesks.store.reader import Reader
 
 Table = Annotated[str, PathParameter(pattern=TABLE, description=f"One of {', '.join(TABLES)}.")]
@@ -85,17 +86,16 @@ def routes(office: Office) -> APIRouter:
     async def change(given: SettingsGiven) -> dict[str, Any]:  # type: ignore[valid-type]
         """What is given is merged, key by key, into `settings.toml`, whose comments stay. All of it, or nothing."""
         changes = cast("Partial", given).model_dump(exclude_unset=True)
-        secrets, version = changes.pop("secrets", None) or {}, changes.pop("version", None)
+        secrets, version = changes.pop("secrets", {}), changes.pop("version", None)
         _storable({"settings": changes, "secrets": secrets})
-        for name, value in secrets.items():
-            if value is not None:
-                check_secret(name, value)  # before anything is written
-        wanted = {name: value for name, value in changes.items() if value is not None}
-        await office.work(lambda: merge_settings(office.home, wanted, version=version, fits=check_settings))
-        for name, value in secrets.items():
-            await office.work(lambda name=name, value=value: _keep(office, name, value))  # type: ignore[misc]
+
+        def fits(settings: Settings) -> None:
+            check_settings(settings)
+            check_listening(settings, office.premises.in_force.listening)
+
+        await office.work(lambda: merge_settings(office.home, changes, version=version, fits=fits, secrets=secrets))
         await office.premises.reread()
-        if wanted or secrets:
+        if changes or secrets:
             await office.act("audit")
         now = await _settings(office)
         return {**now, "ok": True, "settings": now}
@@ -135,19 +135,17 @@ async def _settings(office: Office) -> dict[str, Any]:
     def look() -> dict[str, Any]:
         known = known_secrets(office.home)
         # none belongs there; one that is there all the same does not leave
-        shown: dict[str, Any] = json.loads(mask(office.settings.model_dump_json(), known))
+        shown: dict[str, Any] = mask_texts(office.settings.model_dump(mode="json"), known)
         names = sorted(name for name in load_secrets(office.home) if name != TOKEN)
         return {**shown, "version": settings_version(office.home), "secrets": {name: {"set": True} for name in names}}
 
     host = await office.act("status")
-    return {**await office.work(look), "nextStart": host["settings"]["nextStart"]}
-
-
-def _keep(office: Office, name: str, value: str | None) -> None:
-    if value is not None:
-        set_secret(office.home, name, value)
-    elif name in load_secrets(office.home):
-        remove_secret(office.home, name)
+    try:
+        found = await office.work(look)
+    except SettingsError as error:
+        # nothing that the client could have asked otherwise
+        raise HTTPException(503, mask(str(error), known_secrets(office.home))) from None
+    return {**found, "nextStart": host["settings"]["nextStart"]}
 
 
 def _storable(given: dict[str, Any]) -> None:

@@ -56,7 +56,7 @@ def routes(office: Office) -> APIRouter:
     @router.post(
         "/api/queue/cancel",
         response_model=Cancelled,
-        responses=errors(404, 413, 415),
+        responses=errors(413, 415),
         summary="Cancel everything, or everything of an agent",
     )
     async def cancel_all(given: CancelGiven) -> dict[str, Any]:
@@ -103,7 +103,9 @@ def routes(office: Office) -> APIRouter:
         await office.act("release", id=await _named(office, id, MessageState.HELD, "released"))
         return {"ok": True}
 
-    @router.delete("/api/queue/held/{id}", response_model=Ok, responses=errors(404, 409), summary="Give one up")
+    @router.delete(
+        "/api/queue/held/{id}", response_model=Ok, responses=errors(404, 409, 413, 415), summary="Give one up"
+    )
     async def give_up(id: Id) -> dict[str, Any]:
         """It ends as cancelled."""
         await office.act("drop", id=await _named(office, id, MessageState.HELD, "given up"))
@@ -135,7 +137,7 @@ def routes(office: Office) -> APIRouter:
         await office.act("retry", id=await _named(office, id, MessageState.DEAD, "retried"), text=text)
         return {"ok": True}
 
-    @router.delete("/api/queue/dead/{id}", response_model=Ok, responses=errors(404, 409), summary="Drop one")
+    @router.delete("/api/queue/dead/{id}", response_model=Ok, responses=errors(404, 409, 413, 415), summary="Drop one")
     async def drop(id: Id) -> dict[str, Any]:
         await office.act("drop", id=await _named(office, id, MessageState.DEAD, "dropped"))
         return {"ok": True}

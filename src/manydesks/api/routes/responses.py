@@ -89,7 +89,9 @@ def routes(office: Office) -> APIRouter:
         await office.act("response_resend", id=id)
         return {"ok": True}
 
-    @router.delete("/api/responses/{id:int}", response_model=Ok, responses=errors(404, 409), summary="Give it up")
+    @router.delete(
+        "/api/responses/{id:int}", response_model=Ok, responses=errors(404, 409, 413, 415), summary="Give it up"
+    )
     async def drop(id: Number) -> dict[str, Any]:
         await office.act("response_drop", id=id)
         return {"ok": True}

@@ -55,7 +55,9 @@ def routes(office: Office) -> APIRouter:
         team = _shown(done)
         return {"ok": True, "team": team, "version": team["version"], "notices": done.get("notices", [])}
 
-    @router.delete("/api/teams/{id}", response_model=Changed, responses=errors(404), summary="Dissolve a team")
+    @router.delete(
+        "/api/teams/{id}", response_model=Changed, responses=errors(404, 413, 415), summary="Dissolve a team"
+    )
     async def remove(id: TeamId) -> dict[str, Any]:
         """Its members stay, and what was said in its room can still be read."""
         done = await office.act("team_remove", id=id)

@@ -40,23 +40,22 @@ def _partial(name: str, section: type[Section]) -> type[Partial]:
 
 
 _SECTIONS: dict[str, Any] = {
-    name: (_partial(name, section) | None, Field(default=None, description=(section.__doc__ or "").strip()))
+    name: (_partial(name, section), Field(default=None, description=(section.__doc__ or "").strip()))
     for name, section in sections().items()
 }
 #: the document says which names there are; one that is none is refused in the settings' own words
 Key = Annotated[TableName, WithJsonSchema({"type": "string", "pattern": AGENT})]
 _TABLES: dict[str, Any] = {
-    "upstreams": (dict[Key, _partial("upstream", UpstreamSettings) | None] | None, None),  # type: ignore[misc]
-    "prices": (dict[Key, _partial("price", PriceSettings) | None] | None, None),  # type: ignore[misc]
-    "providers": (dict[Key, dict[str, Option | None] | None] | None, None),
-    "channels": (dict[Key, dict[str, Option | None] | None] | None, None),
+    "upstreams": (dict[Key, _partial("upstream", UpstreamSettings) | None], None),  # type: ignore[misc]
+    "prices": (dict[Key, _partial("price", PriceSettings) | None], None),  # type: ignore[misc]
+    "providers": (dict[Key, dict[str, Option | None] | None], None),
+    "channels": (dict[Key, dict[str, Option | None] | None], None),
 }
 _SECRETS = Annotated[
     dict[
         Annotated[str, Field(pattern=SECRET_NAME)],
         Annotated[str, Field(min_length=1, max_length=65_536)] | None,
-    ]
-    | None,
+    ],
     Field(description="Values by name; None forgets one. They never come back."),
 ]
 
