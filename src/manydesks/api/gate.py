@@ -54,7 +54,7 @@ ALLOWED_HEADERS = b"authorization, content-type, last-event-id"
 ALLOWED_METHODS = b"GET, POST, PUT, DELETE"
 REMEMBERED = b"600"
 #: what a page may read of an answer's head besides what it always may
-EXPOSED = b"last-event-id, retry-after"
+EXPOSED = b"last-event-id, retry-after, x-manydesks-history"
 #: a body is here by then, or is not taken
 BODY_SECONDS = 60.0
 _TOO_SLOW = f"The body has not come to its end within {BODY_SECONDS:g} seconds."

@@ -10,11 +10,14 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
 from typing import Any
 
+from manydesks.api.chunks import Chunks
+from manydesks.api.follower import Follower
+from manydesks.api.history import check_history, history_of
+from manydesks.api.progress import Progress
 from manydesks.api.readers import Readers
-from manydesks.api.rendering import Rendered, rendered, rendered_live
+from manydesks.api.rendering import PROGRESS, Rendered, rendered
 from manydesks.domain.errors import LedgerPruned, ManyDesksError
 from manydesks.office.surface import Live
 
@@ -37,62 +40,26 @@ LOOK_SECONDS = 1.0
 #: followers are woken together, and the more they are the less often: each wake-up of one costs a write
 WAKE_SECONDS_EACH = 0.0002
 WAKE_SECONDS = 0.05
-#: what one run says is told this often at most
-LIVE_SECONDS = 0.1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """Which events a follower asked for; None: all."""
-
-    kinds: frozenset[str] | None = None
-    agent: str | None = None
-    trace: str | None = None
-
-    @property
-    def all(self) -> bool:
-        return self.kinds is None and self.agent is None and self.trace is None
-
-    def matches(self, kind: str, agent: str | None, trace: str | None) -> bool:
-        return (
-            (self.kinds is None or kind in self.kinds)
-            and (self.agent is None or agent == self.agent)
-            and (self.trace is None or trace == self.trace)
-        )
-
-
-@dataclass(eq=False)
-class Follower:
-    """Somebody who follows the events."""
-
-    wanted: Wanted
-    #: sent up to here
-    cursor: int
-    #: what runs are saying: told up to this stamp
-    heard: int = 0
-    #: a write to it is under way, which a client that does not read holds up
-    sending: bool = False
-    #: how many bytes of what it was sent its machine has not taken yet
-    unsent: Callable[[], int] = field(default=lambda: 0)
-    #: how many there were when it was last looked at, and since when
-    left: int = -1
-    since: float = 0.0
-    #: ends its connection without another word
-    cut: Callable[[], None] = field(default=lambda: None)
-
-
-@dataclass
-class _Said:
-    stamp: int
-    live: Live
-    data: bytes
+#: how often it is looked whether logins have changed, by one for all who follow: those that count no more end what was
+#: opened with them, within a second
+DOOR_SECONDS = 0.5
 
 
 class Hub:
     """One for each office."""
 
-    def __init__(self, readers: Readers, *, ring: int = RING, most_unsent: int = MOST_UNSENT) -> None:
+    def __init__(
+        self,
+        readers: Readers,
+        *,
+        door: Callable[[], object] = lambda: None,
+        ring: int = RING,
+        most_unsent: int = MOST_UNSENT,
+    ) -> None:
+        """`door`: what logins depend on, as it is now; if it has changed, everybody is looked at who was let in."""
         self._readers = readers
+        self._door, self._seen = door, door()
+        self._watch: asyncio.TimerHandle | None = None
         self._size = ring
         self._most_unsent = most_unsent
         self._ring: list[Rendered | None] = [None] * ring
@@ -108,16 +75,11 @@ class Hub:
         self._woken = 0.0
         self._due: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
-        self._chunks: dict[int, tuple[bytes, int]] = {}
+        self._chunks = Chunks()
         self._waiting: dict[str, set[asyncio.Event]] = {}
         self.followers: set[Follower] = set()
         self.closed = False
-        self._stamp = 0
-        #: by session, what its run says
-        self._said: dict[str, _Said] = {}
-        #: by run, the tool it called last and has no answer of
-        self._tools: dict[str, str] = {}
-        self._told_at: dict[str, float] = {}
+        self._progress = Progress(soon=self._wake_soon, now=self._wake)
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._tail())
@@ -139,8 +101,8 @@ class Hub:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        if self._due is not None:
-            self._due.cancel()
+        if self._watch is not None:
+            self._watch.cancel()
         self._wake()
         for waiting in self._waiting.values():
             for event in waiting:
@@ -153,15 +115,8 @@ class Hub:
 
     def live(self, live: Live) -> None:
         """A run says something: told to those who follow, and then forgotten."""
-        if not self.followers:
-            return
-        now = asyncio.get_running_loop().time()
-        last = self._told_at.get(live.session, 0.0)
-        self._keep(live)
-        if now - last >= LIVE_SECONDS:
-            self._told_at[live.session] = now
-            self._wake_soon()
-        # else the next wake-up, of whatever it is, brings it along; and a run says its last words in the ledger
+        if self.followers and not self.closed:
+            self._progress.say(live)
 
     # whoever follows
 
@@ -178,15 +133,10 @@ class Hub:
             return self._chosen(follower)
         known = self._chunks.get(follower.cursor)
         if known is None:
-            data, at, size = [], follower.cursor, 0
-            while at < self.head and size < CHUNK_BYTES:
-                at += 1
-                event = self._at(at)
-                data.append(event.data)
-                size += len(event.data)
-            known = self._chunks[follower.cursor] = (b"".join(data), at)
-        follower.cursor = known[1]
-        return known[0]
+            known = self._joined(follower.cursor)
+            self._chunks.put(follower.cursor, *known)
+        data, follower.cursor = known
+        return data
 
     async def page(self, follower: Follower) -> bytes:
         """The next bytes for one that is behind the ring. Raises `LedgerPruned` if they are no longer kept."""
@@ -213,37 +163,45 @@ class Hub:
 
     def heard(self, follower: Follower) -> bytes:
         """What runs are saying, as far as it was not told yet."""
-        if follower.heard == self._stamp:
+        if follower.heard == self._progress.stamp:
             return b""
         wanted = follower.wanted
         pieces = [
             said.data
-            for said in self._said.values()
-            if said.stamp > follower.heard and wanted.matches("progress", said.live.agent, said.live.trace)
+            for said in self._progress.since(follower.heard)
+            if wanted.matches(PROGRESS, said.live.agent, said.live.trace)
         ]
-        follower.heard = self._stamp
+        follower.heard = self._progress.stamp
         return b"".join(pieces)
 
     async def join(self, follower: Follower) -> None:
-        follower.heard = self._stamp
+        follower.heard = self._progress.stamp
         self.followers.add(follower)
+        if self._watch is None:
+            self._look_at_door()
         await self.wake()
+        # it may have changed since it was let in
+        follower.dismissed = not follower.admitted()
 
     def leave(self, follower: Follower) -> None:
         self.followers.discard(follower)
         if not self.followers:
-            self._said.clear()
-            self._told_at.clear()
+            self._progress.forget()
         self._rest()
+        self._forget_chunks()
 
     def _rest(self) -> None:
         if not self.followers and not self._waiting:
             self._awake = False
             self._chunks.clear()
 
-    async def bounds(self) -> tuple[int, int]:
-        """The ledger's last event, and the first that is kept."""
-        return await self._readers.read(lambda reader: (reader.head(), reader.first()))
+    async def bounds(self) -> tuple[int, int, str]:
+        """The ledger's last event, the first that is kept, and which history it tells."""
+        return await self._readers.read(lambda reader: (reader.head(), reader.first(), history_of(reader)))
+
+    async def check_history(self, followed: str, place: int) -> None:
+        """Raises `LedgerPruned` if what was followed up to `place` is another history than this."""
+        await self._readers.read_behind(lambda reader: check_history(reader, followed, place))
 
     @property
     def next_turn(self) -> asyncio.Event:
@@ -286,6 +244,7 @@ class Hub:
             if (now := asyncio.get_running_loop().time()) - looked > LOOK_SECONDS:
                 looked = now
                 self._cut_stuck()
+                self._forget_chunks()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
                     await self._bell.wait()
@@ -317,44 +276,30 @@ class Hub:
         if (waiting := self._waiting.get(row["message"] or "")) is not None:
             for bell in waiting:
                 bell.set()
-        if row["run"] is None:
-            return
-        if event.kind == "tool_called":
-            self._use(row, row["data"].get("tool"))
-        elif event.kind == "tool_done":
-            self._use(row, None)
-        elif event.kind == "chain_step_done":
-            self._tools.pop(row["run"], None)
-            if row["session"] is not None:
-                self._said.pop(row["session"], None)
-                self._told_at.pop(row["session"], None)
-
-    def _use(self, row: dict[str, Any], tool: str | None) -> None:
-        """A tool is in use, or is no more: who follows is told, with what the run has said so far, if anything."""
-        run = row["run"]
-        if tool is None:
-            self._tools.pop(run, None)
-        else:
-            self._tools[run] = tool
-        if not self.followers:
-            return
-        said = self._said.get(row["session"])
-        if said is not None and said.live.run == run:
-            self._keep(said.live)
-        elif tool is not None:
-            about = {name: row[name] or "" for name in ("agent", "session", "run", "message", "trace")}
-            self._keep(Live(**about, text=""))
-
-    def _keep(self, live: Live) -> None:
-        self._stamp += 1
-        data = rendered_live(live, self._tools.get(live.run))
-        self._said[live.session] = _Said(self._stamp, live, data)
+        self._progress.take(event.kind, row, followed=bool(self.followers))
 
     def _at(self, seq: int) -> Rendered:
         event = self._ring[seq % self._size]
         assert event is not None
         assert event.seq == seq
         return event
+
+    def _joined(self, after: int) -> tuple[bytes, int]:
+        """The events behind that one, up to the next of the places where all pieces end: whoever comes back, wherever
+        it was, is soon sent the same pieces as the others."""
+        data, at = [], after
+        while at < self.head:
+            at += 1
+            event = self._at(at)
+            data.append(event.data)
+            end = self._offsets[at % self._size]
+            if end // CHUNK_BYTES > (end - len(event.data)) // CHUNK_BYTES:
+                break
+        return b"".join(data), at
+
+    def _forget_chunks(self) -> None:
+        """Those that everybody has been sent who is there."""
+        self._chunks.forget_below(min((follower.cursor for follower in self.followers), default=self.head))
 
     def _chosen(self, follower: Follower) -> bytes:
         wanted, data, at, size = follower.wanted, [], follower.cursor, 0
@@ -386,6 +331,28 @@ class Hub:
             return self._total - self._offsets[first % self._size] if first <= self.head else 0
         return self._total - self._offsets[follower.cursor % self._size]
 
+    # the door
+
+    def _look_at_door(self) -> None:
+        """Now, and again as long as somebody follows."""
+        self._watch = None
+        if self.closed or not self.followers:
+            return
+        self._watch = asyncio.get_running_loop().call_later(DOOR_SECONDS, self._look_at_door)
+        if (door := self._door()) != self._seen:
+            self._seen = door
+            self._dismiss()
+
+    def _dismiss(self) -> None:
+        gone = [follower for follower in self.followers if not follower.admitted()]
+        for follower in gone:
+            follower.dismissed = True
+            if follower.sending:
+                follower.cut()  # it may never take what it is being sent
+        if gone:
+            log.info("Readers of events whose login counts no more: %d", len(gone), extra={"action": "api_readers_out"})
+            self._wake()
+
     # waking
 
     def _wake_soon(self) -> None:
@@ -400,8 +367,11 @@ class Hub:
             self._due = loop.call_later(left, self._wake)
 
     def _wake(self) -> None:
-        self._due = None
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
         self._woken = asyncio.get_running_loop().time()
+        self._progress.told()
         turn, self._turn = self._turn, asyncio.Event()
         turn.set()
 

@@ -64,7 +64,13 @@ class Line(H11Protocol):
             scope["manydesks.abort"] = transport.abort
             scope["manydesks.followed"] = self._follow
             scope["manydesks.unsent"] = self._unsent
-            await asked(scope, receive, send)
+            cycle = self.cycle
+            try:
+                await asked(scope, receive, send)
+            except asyncio.CancelledError:
+                # the office closes, and this has not come to its end in time: nobody's mistake, so no trace in the log
+                cycle.disconnected = True
+                transport.abort()
 
         self.app = app
 

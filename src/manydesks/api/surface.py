@@ -12,6 +12,7 @@ import logging
 import socket
 from typing import TYPE_CHECKING, Any
 
+from manydesks.api.door import Door
 from manydesks.domain.errors import HomeError, SettingsError
 from manydesks.office.encryption import fault_of
 from manydesks.office.exposure import exposure, url_of
@@ -130,7 +131,7 @@ class ApiSurface:
         premises = self._premises
         readers = self._readers = self._readers or readers_module.Readers(premises.home)
         if self._hub is None:
-            self._hub = hub_module.Hub(readers)
+            self._hub = hub_module.Hub(readers, door=Door(premises.home, premises.in_force))
             self._hub.start()
             premises.on_commit(self._hub.news)
             premises.on_live(self._hub.live)

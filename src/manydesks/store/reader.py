@@ -19,6 +19,7 @@ from manydesks.store.database import named_errors, open_reader
 from manydesks.store.listing import HOW_MANY_WAIT, LISTED, WAITS_FOR, listing
 from manydesks.store.migrations import OFFICE
 from manydesks.store.questions import OPEN, listed
+from manydesks.store.restored import LINEAGE
 from manydesks.store.retention import PRUNED
 from manydesks.store.wake import PREFIX, Listener
 
@@ -109,6 +110,10 @@ class Reader:
     def first(self) -> int:
         """The oldest event that is kept."""
         return self._mark(PRUNED) + 1
+
+    def lineage(self) -> str | None:
+        """How the history is called since the office was last put back from a backup; None: it never was."""
+        return f"{number:x}" if (number := self._mark(LINEAGE)) else None
 
     def archived(self) -> int:
         """The ledger is in the lake up to here."""

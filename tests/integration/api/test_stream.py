@@ -318,3 +318,84 @@ def test_a_new_token_ends_what_was_opened_with_the_old_one(
             _until(over)
             assert old.get("/api/status").status_code == 401
             assert not seen or (seen[-1].seq or 0) < head(new)
+
+
+def test_a_new_token_ends_a_quiet_stream_too(make_served: Callable[..., ServedOffice], home: Path) -> None:
+    office = make_served()
+    with office.caller() as old, old.stream("GET", "/api/events/stream") as response:
+        reading = threading.Thread(target=lambda: list(events(response)))
+        reading.start()
+        rotate_token(Home(home))
+        # a second is promised; without a word to send it would have been 15
+        reading.join(5)
+        assert not reading.is_alive()
+
+
+def test_what_was_opened_without_a_login_ends_when_one_is_asked_for(
+    make_served: Callable[..., ServedOffice], home: Path
+) -> None:
+    Home(home).prepare()
+    Home(home).settings_file.write_text('[api]\nauth = "none"\n')
+    office = make_served()
+    with office.caller() as api, httpx.stream("GET", f"{office.url()}/api/events/stream", timeout=30) as response:
+        assert response.status_code == 200
+        reading = threading.Thread(target=lambda: list(events(response)))
+        reading.start()
+        assert api.put("/api/settings", json={"api": {"auth": "token"}}).status_code == 200
+        reading.join(5)
+        assert not reading.is_alive()
+        assert httpx.get(f"{office.url()}/api/events/stream").status_code == 401
+
+
+def test_whoever_says_its_history_is_told_that_it_is_another_one_now(
+    make_served: Callable[..., ServedOffice], home: Path
+) -> None:
+    office = make_served()
+    with office.caller() as api:
+        notes(api, 5)
+        with api.stream("GET", "/api/events/stream") as response:
+            name = response.headers["X-Manydesks-History"]
+        assert api.get("/api/events").headers["X-Manydesks-History"] == name == "0"
+    office.stop()
+    ends = asyncio.run(_put_back(home))
+    office.start()
+    with office.caller() as api:
+        notes(api, 5)
+        place = ends + 4
+        for path in ("/api/events/stream", "/api/events"):
+            refused = api.get(path, params={"after": place, "history": name})
+            assert (refused.status_code, refused.json()["firstSeq"]) == (410, ends + 1)
+            assert api.get(path, params={"after": place, "history": "?"}).status_code == 400
+        refused = api.get("/api/events/stream", params={"history": name}, headers={"Last-Event-ID": str(10**6)})
+        assert (refused.status_code, refused.json()["firstSeq"]) == (410, ends + 1)
+        # who has not come so far has missed nothing, and whoever says nothing of its history is not asked
+        for after, said in ((ends, {"history": name}), (place, {})):
+            with api.stream("GET", "/api/events/stream", params={"after": after, **said}) as response:
+                assert taken(response, 1)[0].seq == after + 1
+                now = response.headers["X-Manydesks-History"]
+        assert now == "abc"
+        with api.stream("GET", "/api/events/stream", params={"after": place, "history": now}) as response:
+            assert taken(response, 1)[0].seq == place + 1
+
+
+async def _put_back(home: Path) -> int:
+    """As if all of it were a backup; the last event of that."""
+    store = Store(home / "office.db")
+    try:
+        done = await store.restored(lineage=0xABC, made_at=1, made_by="0", desks={}, rule_of={}, lake=False)
+    finally:
+        store.close()
+    return done.backup_seq
+
+
+def test_half_a_body_at_closing_time_is_no_failure(make_served: Callable[..., ServedOffice], home: Path) -> None:
+    office = make_served()
+    url = httpx.URL(office.url())
+    head = _ask(office, "/api/message").replace(b"GET", b"POST").rstrip()
+    with socket.create_connection((url.host, url.port)) as line, office.caller() as api:
+        line.sendall(head + b"\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+        assert api.get("/api/status").status_code == 200
+        office.stop()
+    written = "".join(path.read_text() for path in Home(home).logs.rglob("*") if path.is_file())
+    assert "graceful shutdown exceeded" in written, "it was there"
+    assert "Traceback" not in written

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from manydesks.api.hub import Follower, Hub, Wanted
+from manydesks.api.follower import Follower, Wanted
+from manydesks.api.hub import Hub
+from manydesks.api.progress import LIVE_SECONDS
 from manydesks.api.readers import Readers
 from manydesks.domain.errors import LedgerPruned
 from manydesks.office.surface import Live
@@ -31,6 +34,11 @@ class Place:
     async def note(self, count: int) -> None:
         for number in range(count):
             await self.store.note("channel_down", channel="x", reason=str(number), agent="amy" if number % 2 else "ben")
+
+    async def fill(self, count: int, size: int) -> None:
+        """So many events of that size, all at once."""
+        row = ("channel_down", None, None, None, None, None, None, json.dumps({"reason": "x" * size}))
+        await self.store.tell_past([(1_700_000_000_000 + number, None, row) for number in range(count)])
 
     async def read(self, follower: Follower, upto: int) -> list[int]:
         """The numbers of what it is sent, until it has got there."""
@@ -184,3 +192,82 @@ async def test_whoever_catches_up_keeps_nobody_else_waiting(place: Place) -> Non
     finally:
         over.set()
     await asyncio.gather(*behind)
+
+
+@pytest.mark.parametrize("places", [50, 400])
+async def test_readers_that_come_back_at_many_places_cost_no_more_than_one(place: Place, places: int) -> None:
+    """As after an outage; one who was there all the time keeps the hub awake."""
+    place.hub._size, place.hub._ring, place.hub._offsets = 2000, [None] * 2000, [0] * 2000
+    stays = Follower(Wanted(), 0)
+    await place.hub.join(stays)
+    await place.fill(1500, 1000)
+    await place.read(stays, 1500)
+    most = 0
+    tracemalloc.start()
+    try:
+        back = [Follower(Wanted(), after) for after in range(places)]
+        for follower in back:
+            await place.hub.join(follower)
+        for follower in back:
+            while place.hub.chunk(follower):
+                most = max(most, tracemalloc.get_traced_memory()[0])
+        for follower in back:
+            place.hub.leave(follower)
+        assert most < 6 << 20
+        assert place.hub._chunks.size == 0, "nobody wants what is in it"
+        assert tracemalloc.get_traced_memory()[0] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+async def test_what_many_are_sent_is_joined_once(place: Place) -> None:
+    stays = Follower(Wanted(), 0)
+    await place.hub.join(stays)
+    await place.fill(100, 4000)
+    await place.read(stays, 100)
+    together = [Follower(Wanted(), 3) for _ in range(50)]
+    assert len({id(place.hub.chunk(follower)) for follower in together}) == 1
+    elsewhere = [Follower(Wanted(), 3), *(Follower(Wanted(), after) for after in (0, 5, 9))]
+    first = [place.hub.chunk(follower) for follower in elsewhere]
+    assert len(set(first)) == 4
+    while elsewhere[0].cursor < 100:
+        assert len({id(place.hub.chunk(follower)) for follower in elsewhere}) == 1, "they are sent the same from here"
+    assert {follower.cursor for follower in elsewhere} == {100}
+
+
+async def test_what_everybody_was_sent_is_let_go_also_while_they_stay(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manydesks.api.hub.LOOK_SECONDS", 0.01)
+    stay = [Follower(Wanted(), 0) for _ in range(2)]
+    for follower in stay:
+        await place.hub.join(follower)
+    await place.fill(50, 4000)
+    await place.read(stay[0], 50)
+    assert place.hub._chunks.size > 0, "the other one will want it"
+    await place.read(stay[1], 50)
+    async with asyncio.timeout(20):
+        while place.hub._chunks.size:  # noqa: ASYNC110 - nobody is told of it
+            await asyncio.sleep(0.01)
+
+
+async def test_the_last_words_are_told_though_none_follow_them(place: Place) -> None:
+    follower = Follower(Wanted(), 0)
+    await place.hub.join(follower)
+    loop = asyncio.get_running_loop()
+    about = {"agent": "amy", "session": "s1", "run": "r1", "message": "m", "trace": "t"}
+    place.hub.live(Live(**about, text="one"))
+    assert b'"one"' in place.hub.heard(follower)
+    for text in ("one two", "one two three"):
+        turn = place.hub.next_turn
+        place.hub.live(Live(**about, text=text))
+    assert not turn.is_set(), "not more often than is good"
+    later = place.hub._progress._later
+    assert later is not None
+    assert later.when() - loop.time() <= LIVE_SECONDS
+    async with asyncio.timeout(20):
+        await turn.wait()
+    assert b'"one two three"' in place.hub.heard(follower)
+    place.hub.live(Live(**about, text="nobody is there to be told"))
+    place.hub.leave(follower)
+    assert place.hub._progress._later is None

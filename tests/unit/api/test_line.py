@@ -19,6 +19,9 @@ POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\
 
 async def answering(scope: Any, receive: Any, send: Any) -> None:
     """`/` at once, whatever its body; `/wait` never; `/large` and `/stream` more than a kernel keeps."""
+    if scope["path"] == "/body":
+        while (await receive()).get("more_body", False):
+            pass
     if scope["path"] == "/wait":
         await asyncio.Event().wait()
     if scope["path"] in ("/large", "/stream"):
@@ -194,3 +197,26 @@ async def test_nonsense_behind_an_answer_only_closes_the_connection(
         writer.close()
     assert "Traceback" not in caplog.text
     assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("begun", ["/body", "/wait"])
+async def test_what_is_not_over_when_the_office_closes_leaves_no_traceback(
+    begun: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("manydesks.api.server.CLOSING_SECONDS", 0)
+    lines = []
+    async with serving() as port:
+        for _ in range(3):
+            reader, writer = await connected(port)
+            writer.write(f"POST {begun} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf".encode())
+            await writer.drain()
+            lines.append((reader, writer))
+        other, asks = await connected(port)
+        asks.write(HEAD + b"\r\n")
+        await other.readuntil(b"ok")
+        asks.close()
+    for reader, writer in lines:
+        assert await closed(reader) == b""
+        writer.close()
+    assert [record.message for record in caplog.records if record.exc_info] == []
+    assert "without starting response" not in caplog.text

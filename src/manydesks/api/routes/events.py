@@ -8,10 +8,11 @@ from fastapi import APIRouter, Header, Query
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from manydesks.api.hub import Wanted
+from manydesks.api.follower import Wanted
+from manydesks.api.history import HEADER, check_history, history_of
 from manydesks.api.office import Office
 from manydesks.api.rendering import PROGRESS, shown
-from manydesks.api.shapes.base import DIGITS, EVENT_NUMBER, MOST, PUBLIC_ID, Id, Limit, OfAgent, errors
+from manydesks.api.shapes.base import DIGITS, EVENT_NUMBER, HISTORY, MOST, PUBLIC_ID, Id, Limit, OfAgent, errors
 from manydesks.api.shapes.views import Events, Trace
 from manydesks.api.spans import spans
 from manydesks.api.stream import Stream, begin
@@ -39,6 +40,21 @@ Resume = Annotated[int | None, Query(ge=0, le=MOST, description="Begin behind th
 LastEventId = Annotated[
     str | None, Header(alias="Last-Event-ID", pattern=EVENT_NUMBER, description="The same; it goes before `after`.")
 ]
+History = Annotated[
+    str | None,
+    Query(
+        pattern=HISTORY,
+        description=f"The history that was followed so far, as `{HEADER}` has named it: 410 if the office was put back "
+        "from a backup, and goes on with another one since before this place.",
+    ),
+]
+#: of both routes' answers
+NAMED = {HEADER: {"description": "Which history the ledger tells; see `history`.", "schema": {"type": "string"}}}
+STREAMED = f"""\
+Server-sent events: `id` is the event's `seq`, `event` its kind, `data` the event as JSON. `{PROGRESS}` events have no
+`id`, are not kept, and tell what a run is saying just now; their `data` has `type` (`{PROGRESS}`), `agent` and
+`agentId` (both the agent), `sessionId`, `runId`, `messageId` and `traceId` (of the message that the run is about
+first), `text` (the end of what the run has said so far, each time anew) and `tool` (the one in use, or null)."""
 #: a trace that is longer is shown without the rest of its tools
 MOST_TOOLS = 10_000
 
@@ -50,15 +66,23 @@ def routes(office: Office) -> APIRouter:
         "/api/events",
         response_model=Events,
         response_model_exclude_unset=True,
-        responses=errors(410),
+        responses={200: {"headers": NAMED}, **errors(410)},
         summary="What happened, from the ledger",
     )
     async def listed(
-        after: From = None, limit: Limit = 100, types: Types = None, trace: OfTrace = None
+        response: Response,
+        after: From = None,
+        limit: Limit = 100,
+        types: Types = None,
+        trace: OfTrace = None,
+        history: History = None,
     ) -> dict[str, Any]:
         kinds = _kinds(types, PROGRESS)
 
         def look(reader: Reader) -> dict[str, Any]:
+            if history is not None and after is not None:
+                check_history(reader, history, after)
+            response.headers[HEADER] = history_of(reader)
             head, wanted = reader.head(), sorted(kinds) if kinds is not None else None
             behind = reader.first() - 1 if after is None else after
             try:
@@ -76,8 +100,8 @@ def routes(office: Office) -> APIRouter:
         "/api/events/stream",
         responses={
             200: {
-                "description": "Server-sent events: `id` is the event's `seq`, `event` its kind, `data` the event as "
-                f"JSON. `{PROGRESS}` events, what a run is saying just now, have no id.",
+                "description": STREAMED,
+                "headers": NAMED,
                 "content": {"text/event-stream": {"schema": {"type": "string"}}},
             },
             **errors(410),
@@ -91,17 +115,18 @@ def routes(office: Office) -> APIRouter:
         types: Types = None,
         agent: OfAgent = None,
         trace: OfTrace = None,
+        history: History = None,
         last_event_id: LastEventId = None,
     ) -> Stream:
         """From now on, or from behind an event; resumed without a gap or a repetition, also after the office was
         closed and opened again. Whoever is sent nothing for 15 seconds gets a comment, and an `id` alone that says
         how far it is."""
         wanted = Wanted(kinds=_kinds(types, PROGRESS), agent=agent, trace=trace)
-        follower = await begin(office.hub, last=last_event_id, after=after, wanted=wanted)
+        follower = await begin(office.hub, last=last_event_id, after=after, wanted=wanted, followed=history)
         # looked at last: nobody else comes between this and its first turn
         if len(office.hub.followers) >= office.settings.api.readers:
             raise HTTPException(503, f"{office.settings.api.readers} clients follow the events already (api.readers).")
-        return Stream(office.hub, follower)
+        return Stream(office.hub, follower, everybody=lambda: office.settings.api.auth == "none")
 
     @router.get(
         "/api/traces/{id}", response_model=Trace, responses=errors(404), summary="All that followed from a message"

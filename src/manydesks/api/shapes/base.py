@@ -93,6 +93,7 @@ SOME = r"^[^\x00]+$"
 NO_ZERO = r"^[^\x00]*$"
 ABSOLUTE = r"^/[^\x00]*$"
 EVENT_NUMBER = r"^[0-9]{1,18}$"
+HISTORY = r"^[0-9a-f]{1,16}$"
 SECRET_NAME = r"^[a-z][a-z0-9_]{0,63}$"
 #: what each accepts, for people; a test looks that none is missing
 IN_WORDS = {
@@ -104,6 +105,7 @@ IN_WORDS = {
     NO_ZERO: "it must have no zero byte",
     ABSOLUTE: "it must be the absolute path of a file, which begins with '/', or an object with 'name' and 'content'",
     EVENT_NUMBER: "it must be the number of an event, at most 18 digits",
+    HISTORY: "it must be the name of a history, as an answer has it: at most 16 hexadecimal digits in lower case",
     SECRET_NAME: "a secret's name must be 1 to 64 of a-z, 0-9 and '_', beginning with a letter",
     TABLE: f"it must be one of {', '.join(TABLES)}",
 }
