@@ -159,8 +159,10 @@ def test_a_check_up_finds_what_the_command_finds(api: httpx.Client, shell: Shell
     assert (found["ok"], told(found)["agent lost"]) == (False, "bad")
 
 
-def test_one_response_and_those_of_a_state(api: httpx.Client, shell: Shell) -> None:
+def test_one_response_and_those_of_a_state(served: ServedOffice, api: httpx.Client, shell: Shell) -> None:
     said = api.post("/api/responses", json={"channel": "crow", "sender": "ada", "message": "look"}).json()
+    # there is no such channel: it is found out, and stays so
+    served.until(lambda reader: (reader.response(said["id"]) or {}).get("status") == "held" or None)
     one = api.get(f"/api/responses/{said['id']}").json()
     told = shell.value("responses", "show", str(said["id"]))
     for name in ("status", "attempts", "reason", "instance", "platformId", "createdAt", "updatedAt", "ackedAt"):
