@@ -92,7 +92,8 @@ class AsyncClient:
         place = self._way.place
         try:
             response = await self._said(call, place, within)
-            if response.status_code == 401:
+            # 429 is also what many wrong tokens at once come to
+            if response.status_code in (401, 429):
                 await self._look_again(within.left())
                 if self._way.place.token != place.token:
                     place = self._way.place

@@ -37,8 +37,8 @@ def lost(error: httpx.TransportError) -> OfficeError:
         return OfficeError(f"What answers at {url} does not speak TLS as it should: {_words(error)}; is it http there?")
     if is_hopeless(error):
         return no_office(url, f"it does not speak HTTP, {_words(error)}")
-    # an end in the middle of an answer has another name
-    if url.startswith("http:") and isinstance(error, httpx.RemoteProtocolError | httpx.ReadError):
+    # who speaks TLS only does so; as does an office that ends just now
+    if url.startswith("http:") and (isinstance(error, httpx.ReadError) or "without sending a response" in str(error)):
         return OfficeError(f"The office does not answer at {url}: it hung up ({_words(error)}); is it https there?")
     return OfficeError(f"The office does not answer at {url}: {_words(error)}.")
 

@@ -44,6 +44,10 @@ class Time:
     def is_over(self) -> bool:
         return time.monotonic() >= self._end
 
+    def is_past(self) -> bool:
+        """With the margin."""
+        return time.monotonic() >= self._end + MARGIN_SECONDS
+
     def end(self) -> float | None:
         """How long the whole may still take, with the margin; None: for ever."""
         return None if math.isinf(self._end) else self.timeout()

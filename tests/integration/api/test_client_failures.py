@@ -104,13 +104,19 @@ class Listening(ThreadingHTTPServer):
 @contextmanager
 def scripted(*answers: Answer, tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, type[Scripted]]]:
     handler = type("One", (Scripted,), {"answers": answers})
+    with serving(handler, tls) as url:
+        yield url, handler
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = None) -> Iterator[str]:
     with Listening(("127.0.0.1", 0), handler) as server:
         if tls is not None:
             server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}", handler
+            yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             thread.join()
@@ -292,6 +298,14 @@ def test_a_new_token_is_found_by_whom_the_old_one_was(
         assert client.ask("!say closed") == "closed"
 
 
+async def test_a_new_token_is_found_by_a_crowd(home: Path, make_served: Callable[..., ServedOffice]) -> None:
+    office = make_served()
+    async with AsyncClient(home=home) as client:
+        rotate_token(office.home)
+        # more than are kept waiting for being wrong; the others are told that they are too many
+        assert all(await asyncio.gather(*(client.status() for _ in range(100))))
+
+
 # time
 
 
@@ -302,8 +316,34 @@ def silent() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_the_seconds_are_kept_by_whoever_is_not_answered(kind: Kind) -> None:
-    with silent() as url, kind(url, token="") as client:
+class Endless(BaseHTTPRequestHandler):
+    """A byte now and then, for as long as somebody listens."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        while True:
+            self.wfile.write(b" ")
+            time.sleep(0.05)
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def endless() -> Iterator[str]:
+    with serving(Endless) as url:
+        yield url
+
+
+@pytest.mark.parametrize("server", [silent, endless])
+def test_the_seconds_are_kept_by_whoever_is_not_answered(
+    kind: Kind, server: Callable[[], contextlib.AbstractContextManager[str]]
+) -> None:
+    with server() as url, kind(url, token="") as client:
         asking: tuple[Callable[[], Any], ...] = (
             lambda: client.wait("m", 0.2),
             lambda: client.ask("hello", seconds=0.2, message_id="mine"),
