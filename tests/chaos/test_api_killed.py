@@ -42,7 +42,7 @@ class Crowd:
 
     async def follow(self, number: int) -> None:
         async with AsyncClient(self._url, token=self._token) as office:
-            async for event in office.follow(after=0):
+            async for event in office.follow(after=0, wait=True):
                 assert event.seq is not None
                 self.seen[number].append(event.seq)
                 if self._last is not None and event.seq >= self._last:

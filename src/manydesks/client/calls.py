@@ -11,8 +11,9 @@ from urllib.parse import quote
 
 import httpx
 
+from manydesks.client.failure import no_office
 from manydesks.client.values import Sent
-from manydesks.domain.errors import ApiRefused, Duplicate, LedgerPruned, OfficeError
+from manydesks.domain.errors import ApiRefused, BadInput, Duplicate, LedgerPruned, OfficeError
 from manydesks.domain.ids import new_id
 
 #: of one request
@@ -28,9 +29,6 @@ ENDED = frozenset({"completed", "dead", "cancelled"})
 #: folders whose files are what the system shows of each process, and not the same to another one
 NO_FILES = frozenset({"proc", "sys", "dev"})
 
-#: no answer came: the office may or may not have done it
-NO_ANSWER = (httpx.TransportError,)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
@@ -44,14 +42,14 @@ class Call:
 def sending(
     message: str,
     *,
-    agent: str | None,
-    sender: str | None,
-    sender_id: str | None,
-    channel: str | None,
-    message_id: str | None,
-    priority: int,
-    not_before: int | None,
-    files: Iterable[str | Path],
+    agent: str | None = None,
+    sender: str | None = None,
+    sender_id: str | None = None,
+    channel: str | None = None,
+    message_id: str | None = None,
+    priority: int = 0,
+    not_before: int | None = None,
+    files: Iterable[str | Path] = (),
     home: Path | None = None,
 ) -> Call:
     """With an id from the beginning: asked again after a lost connection, it is stored once all the same.
@@ -66,6 +64,10 @@ def sending(
     if attached := [_file(Path(file), home) for file in files]:
         body["files"] = attached
     return Call(method="POST", path="/api/message", body=body)
+
+
+def id_of(sending: Call) -> str:
+    return str((sending.body or {})["messageId"])
 
 
 def message(id: str, wait: float = 0) -> Call:
@@ -101,7 +103,9 @@ def drop(id: int | str) -> Call:
 
 
 def following(types: Sequence[str] | None, agent: str | None, trace: str | None) -> Call:
-    given = {"types": ",".join(types) if types else None, "agent": agent, "trace": trace}
+    if types is not None and (isinstance(types, str) or not types):
+        raise BadInput("`types` is a list of one or more kinds of events; without it all are followed.")
+    given = {"types": ",".join(types) if types is not None else None, "agent": agent, "trace": trace}
     params = {name: value for name, value in given.items() if value is not None}
     return Call(method="GET", path="/api/events/stream", params=params, seconds=SILENCE_SECONDS)
 
@@ -110,13 +114,31 @@ def quoted(id: object) -> str:
     return quote(str(id), safe="")
 
 
-def sent(call: Call, answer: Mapping[str, Any]) -> Sent:
-    return Sent(
-        message_id=answer["messageId"],
-        trace_id=answer["traceId"],
-        messages=tuple(answer["messages"]),
-        notices=tuple(answer["notices"]),
-    )
+def sent(url: str, answer: Any) -> Sent:
+    try:
+        return Sent(
+            message_id=answer["messageId"],
+            trace_id=answer["traceId"],
+            messages=tuple(answer["messages"]),
+            notices=tuple(answer["notices"]),
+        )
+    except (KeyError, TypeError):
+        raise no_office(url, "it answers to a message what no office does") from None
+
+
+def found(url: str, answer: Any) -> dict[str, Any]:
+    """An object, as most routes answer."""
+    if not isinstance(answer, dict):
+        raise no_office(url, "it answers what no office does")
+    return answer
+
+
+def waited(url: str, answer: Any) -> dict[str, Any]:
+    """A message, which stands somehow."""
+    message = found(url, answer)
+    if "status" not in message:
+        raise no_office(url, "it answers what no office does")
+    return message
 
 
 def sent_before(id: str, trace: Mapping[str, Any]) -> Sent:
@@ -160,11 +182,13 @@ def is_settled(refused: ApiRefused) -> bool:
     return refused.status in (404, 409)
 
 
-def value_of(response: httpx.Response) -> Any:
-    """What the office answered, or its refusal, raised."""
+def value_of(url: str, response: httpx.Response) -> Any:
+    """What the office answered, or its refusal, raised. Every route answers JSON; who does not is no office."""
     try:
         value = response.json()
-    except ValueError:
+    except ValueError as error:
+        if response.is_success:
+            raise no_office(url, f"its answer ({response.status_code}) is not JSON") from error
         value = None
     if response.is_success:
         return value
@@ -175,10 +199,6 @@ def value_of(response: httpx.Response) -> Any:
     if response.status_code == 410:
         raise LedgerPruned(sentence, first=said.get("firstSeq"))
     raise ApiRefused(sentence, status=response.status_code)
-
-
-def lost(url: str, error: Exception) -> OfficeError:
-    return OfficeError(f"The office does not answer at {url}: {str(error) or type(error).__name__}.")
 
 
 def _file(path: Path, home: Path | None) -> str | dict[str, str]:

@@ -18,6 +18,11 @@ from manydesks.settings.token import read_token
 #: addresses that mean all of a machine's own; from itself it is reached by the loopback
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
+#: what no header carries, or no token has
+_UNFIT = re.compile(r"[^\x21-\x7e]")
+#: how long an office is asked where it is
+ANSWER_SECONDS = 10.0
+
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 
 
@@ -28,25 +33,30 @@ class Place:
     token: str = field(repr=False)
     #: of an office of this machine that takes files by their paths: its folder, from which it takes none
     home: Path | None = None
-    #: of an office with a certificate of its own: what trusts that one, and no other
-    trust: ssl.SSLContext | None = field(default=None, repr=False)
+    #: of an office with a certificate of its own: that one is trusted, and no other
+    certificate: str | None = field(default=None, repr=False)
+
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
 
-def place_of(url: str | None, token: str | None, home: str | Path | None) -> Place:
-    """Without `url` the open office of `home` is asked over its control socket, which may take a moment.
+def place_of(url: str | None, token: str | None, home: str | Path | None, *, seconds: float = ANSWER_SECONDS) -> Place:
+    """Without `url` the open office of `home` is asked over its control socket, which takes `seconds` at most.
 
-    Raises `OfficeError` if no office is open there, its API is not there, or there is no token, and `SettingsError` if
-    the home's settings are not valid.
+    Raises `OfficeError` if no office is open there, its API is not there, there is no token, or the address or the
+    token that was given can be none, and `SettingsError` if the home's settings are not valid.
     """
+    if token is not None:
+        token = _token(token)
     if url is not None:
         if token is None:
             raise OfficeError(
                 "With an address the token must be given too (`token`; empty if that office wants none): the token of "
                 "this machine's own office is shown to no other."
             )
-        return Place(url=url.rstrip("/"), token=token)
+        return Place(url=_address(url), token=token)
     folder = Home.resolve(str(home) if home is not None else None)
-    found = _found(folder)
+    found = _found(folder, seconds)
     if token is None:
         token = read_token(folder)
         if token is None:
@@ -57,16 +67,41 @@ def place_of(url: str | None, token: str | None, home: str | Path | None) -> Pla
         token=token,
         # the office reads paths for whoever comes by the loopback and shows the token
         home=folder.path if ip_address(found.host).is_loopback and api.auth == "token" else None,
-        trust=_trust(Path(api.tls_certificate)) if found.scheme == "https" and api.tls_certificate else None,
+        certificate=_certificate(Path(api.tls_certificate))
+        if found.scheme == "https" and api.tls_certificate
+        else None,
     )
 
 
-def _found(home: Home) -> httpx.URL:
+def _token(given: str) -> str:
+    """As it was read from a file, with its last line's end. What is wrong with it is said without it."""
+    token = given.strip()
+    if _UNFIT.search(token):
+        raise OfficeError(
+            "The token that was given cannot be one: it holds a space or a character that is no letter, digit or sign "
+            "of ASCII; `manydesks token show` prints the office's."
+        )
+    return token
+
+
+def _address(given: str) -> str:
+    try:
+        url = httpx.URL(given.strip())
+    except httpx.InvalidURL:
+        url = httpx.URL()
+    host, port = url.host, url.port or 1
+    # what no name holds is escaped, but for the zone of an address
+    if url.scheme not in ("http", "https") or not host or ("%" in host and ":" not in host) or not 0 < port < 65536:
+        raise OfficeError(f"'{given}' is no address of an office; one is written as http://127.0.0.1:3777.")
+    return given.strip().rstrip("/")
+
+
+def _found(home: Home, seconds: float) -> httpx.URL:
     """What the settings say may be another port than the one that is listened at: 0, or one of the office's own
     environment."""
     from manydesks.office.door import Door  # needs the store, which a client of another machine's office does not
 
-    office = Door(home).host()
+    office = Door(home).host(seconds, patience=seconds)
     if office is None:
         raise NotRunning(home=home.path)
     api = office.get("api") or {}
@@ -76,22 +111,24 @@ def _found(home: Home) -> httpx.URL:
     return url.copy_with(host=EVERYWHERE.get(url.host, url.host))
 
 
-def _trust(file: Path) -> ssl.SSLContext:
-    """The first certificate of the file is the office's own; those behind it sign others' too.
-
-    It counts by whatever name or address the office is called: nobody else has its key.
-    """
+def _certificate(file: Path) -> str:
+    """The first certificate of the file is the office's own; those behind it sign others' too."""
     try:
         own = _CERTIFICATE.search(file.read_text("ascii", "replace"))
     except OSError as error:
         raise SettingsError(reason=f"{file} (api.tls_certificate) cannot be read, {reason_of(error)}.") from error
-    if own is None:
-        raise SettingsError(reason=f"{file} (api.tls_certificate) holds no certificate.")
+    try:
+        trust(own.group() if own is not None else "")
+    except (ssl.SSLError, ValueError) as error:
+        raise SettingsError(reason=f"{file} (api.tls_certificate) holds no certificate.") from error
+    assert own is not None
+    return own.group()
+
+
+def trust(certificate: str) -> ssl.SSLContext:
+    """It counts by whatever name or address the office is called: nobody else has its key."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    try:
-        context.load_verify_locations(cadata=own.group())
-    except (ssl.SSLError, ValueError) as error:
-        raise SettingsError(reason=f"{file} (api.tls_certificate) holds no certificate.") from error
+    context.load_verify_locations(cadata=certificate)
     return context

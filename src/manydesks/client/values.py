@@ -15,7 +15,7 @@ class Sent:
     trace_id: str
     #: one for each agent that gets it: `messageId`, `agent`, `status`
     messages: tuple[Mapping[str, Any], ...] = ()
-    #: sentences for whoever sent it
+    #: sentences for whoever sent it; lost with an answer that was lost: they are not kept
     notices: tuple[str, ...] = ()
 
 

@@ -105,7 +105,7 @@ def test_an_office_that_comes_back_at_another_port_is_found_again(
 async def test_for_coroutines_too(home: Path, make_served: Callable[..., ServedOffice]) -> None:
     office = make_served()
     async with AsyncClient(home=home) as client:
-        before, seen = client.url, aiter(client.follow(after=0))
+        before, seen = client.url, client.follow(after=0)
         assert (await anext(seen)).seq == 1
         office.kill()
         with socket.create_server(("127.0.0.1", httpx.URL(before).port or 0)):
@@ -113,7 +113,7 @@ async def test_for_coroutines_too(home: Path, make_served: Callable[..., ServedO
         assert await client.ask("!say again") == "again"
         assert client.url == office.url() != before
         assert (await anext(seen)).seq == 2
-        await seen.aclose()  # type: ignore[attr-defined]
+        await seen.aclose()
 
 
 def _certificate(folder: Path, name: str) -> tuple[Path, Path]:

@@ -249,11 +249,12 @@ def test_five_hundred_read_at_once(make_served: Callable[..., ServedOffice]) -> 
 def test_the_client_follows_over_a_restart(make_served: Callable[..., ServedOffice]) -> None:
     office = make_served(port=_free_port())
     seen: list[Event] = []
-    done = threading.Event()
+    begun, done = threading.Event(), threading.Event()
 
     def follow() -> None:
         with Client(office.url(), token=office.token()) as mine:
             for event in mine.follow(after=0):
+                begun.set()
                 seen.append(event)
                 if event.kind == "agent_added" and event.data["agent"] == "last":
                     break
@@ -261,6 +262,7 @@ def test_the_client_follows_over_a_restart(make_served: Callable[..., ServedOffi
 
     thread = threading.Thread(target=follow)
     thread.start()
+    assert begun.wait(30)
     with office.caller() as api:
         notes(api, 3)
     office.kill()

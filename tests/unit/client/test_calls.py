@@ -11,7 +11,9 @@ import pytest
 import manydesks.client
 from manydesks.client import calls
 from manydesks.client.tries import pauses
-from manydesks.domain.errors import ApiRefused, Duplicate, LedgerPruned, OfficeError
+from manydesks.domain.errors import ApiRefused, BadInput, Duplicate, LedgerPruned, OfficeError
+
+URL = "http://office"
 
 
 def test_what_is_exported() -> None:
@@ -31,17 +33,19 @@ def test_refusals_have_names() -> None:
     def answer(status: int, **body: object) -> httpx.Response:
         return httpx.Response(status, json=body)
 
-    assert calls.value_of(answer(200, ok=True)) == {"ok": True}
+    assert calls.value_of(URL, answer(200, ok=True)) == {"ok": True}
     with pytest.raises(Duplicate):
-        calls.value_of(answer(409, error="known.", messageId="m"))
+        calls.value_of(URL, answer(409, error="known.", messageId="m"))
     with pytest.raises(LedgerPruned) as pruned:
-        calls.value_of(answer(410, error="gone.", firstSeq=9))
+        calls.value_of(URL, answer(410, error="gone.", firstSeq=9))
     assert pruned.value.details["first"] == 9
     with pytest.raises(ApiRefused, match="not so") as refused:
-        calls.value_of(answer(409, error="not so."))
+        calls.value_of(URL, answer(409, error="not so."))
     assert refused.value.status == 409
+    with pytest.raises(OfficeError, match=r"^What answers at http://office is no office: .* not JSON\.$"):
+        calls.value_of(URL, httpx.Response(200, text="<html>"))
     with pytest.raises(ApiRefused, match="502"):
-        calls.value_of(httpx.Response(502, text="<html>"))
+        calls.value_of(URL, httpx.Response(502, text="<html>"))
 
 
 def test_every_message_has_an_id_before_it_is_sent(tmp_path: Path) -> None:
@@ -110,6 +114,14 @@ def test_what_was_not_answered_is_an_error() -> None:
 def test_an_answer_to_several_messages_is_there_once() -> None:
     one, both = {"id": 1, "message": "one"}, {"id": 2, "message": "both"}
     assert calls.answers_of([{"responses": [one, both]}, {"responses": [both]}]) == [one, both]
+
+
+@pytest.mark.parametrize("types", [[], (), "message_dead"])
+def test_the_kinds_to_follow_are_a_list_of_some(types: list[str]) -> None:
+    with pytest.raises(BadInput, match="`types` is a list of one or more kinds"):
+        calls.following(types, None, None)
+    assert calls.following(["a", "b"], None, None).params == {"types": "a,b"}
+    assert calls.following(None, None, None).params == {}
 
 
 def test_tries() -> None:
