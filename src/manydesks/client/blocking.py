@@ -258,7 +258,7 @@ class Client:
                 with self._line(place).stream(
                     call.method,
                     place.url + call.path,
-                    params=dict(call.params),
+                    params={**call.params, **following.params()},
                     headers=place.headers() | following.headers(),
                     timeout=call.seconds,
                 ) as response:

@@ -18,6 +18,8 @@ LOOKS = len(AGAIN_SECONDS)
 #: whatever `Retry-After` says
 LONGEST_SECONDS = 60.0
 STREAM = "text/event-stream"
+#: which history its events are of; an office that was put back from a backup tells another one
+HISTORY = "X-Manydesks-History"
 
 
 class Following:
@@ -26,6 +28,7 @@ class Following:
     def __init__(self, *, after: int | None, live: bool, wait: bool, asks: bool) -> None:
         self._last, self._live, self._wait, self._asks = after, live, wait, asks
         self._cut, self._lines = Cut(), Lines(live=live)
+        self._history: str | None = None
         self._begun = False
         self._tried = 0
         #: how often somebody was there who is not the office
@@ -34,6 +37,9 @@ class Following:
 
     def headers(self) -> dict[str, str]:
         return {"Last-Event-ID": str(self._last)} if self._last is not None else {}
+
+    def params(self) -> dict[str, str]:
+        return {"history": self._history} if self._history is not None else {}
 
     def begins(self, url: str, response: httpx.Response) -> bool:
         """Whether this is the stream, and not somebody who answers anything; raises if it will not be."""
@@ -44,6 +50,7 @@ class Following:
         if self._last is None and response.headers.get("Last-Event-ID", "").isdecimal():
             # whoever has seen nothing yet resumes from where this began
             self._last = int(response.headers["Last-Event-ID"])
+        self._history = response.headers.get(HISTORY)
         self._cut, self._lines = Cut(), Lines(live=self._live)
         self._begun, self._tried, self._strangers = True, 0, 0
         return True

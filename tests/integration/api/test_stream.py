@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import shutil
 import socket
 import threading
 import time
@@ -19,6 +20,7 @@ import pytest
 from manydesks.client import AsyncClient, Client
 from manydesks.client.stream import Lines
 from manydesks.client.values import Event
+from manydesks.domain.errors import LedgerPruned
 from manydesks.settings.home import Home
 from manydesks.settings.token import rotate_token
 from manydesks.store.store import Store
@@ -378,6 +380,38 @@ def test_whoever_says_its_history_is_told_that_it_is_another_one_now(
         assert now == "abc"
         with api.stream("GET", "/api/events/stream", params={"after": place, "history": now}) as response:
             assert taken(response, 1)[0].seq == place + 1
+
+
+def test_the_client_is_told_that_its_history_is_another_one_now(
+    make_served: Callable[..., ServedOffice], home: Path, tmp_path: Path
+) -> None:
+    office = make_served(port=_free_port())
+    office.stop()
+    shutil.copy(home / "office.db", tmp_path / "backup.db")
+    office.start()
+    met: list[LedgerPruned] = []
+    begun = threading.Event()
+
+    def follow() -> None:
+        with Client(office.url(), token=office.token()) as mine:
+            try:
+                for event in mine.follow(after=0):
+                    if event.kind == "agent_added" and event.data["agent"] == "last":
+                        begun.set()
+            except LedgerPruned as refused:
+                met.append(refused)
+
+    thread = threading.Thread(target=follow)
+    thread.start()
+    with office.caller() as api:
+        api.put("/api/agents/last", json={"name": "Last", "provider": "rehearsal", "model": None})
+    assert begun.wait(30)
+    office.stop()
+    shutil.copy(tmp_path / "backup.db", home / "office.db")
+    ends = asyncio.run(_put_back(home))
+    office.start()
+    thread.join(30)
+    assert [refused.details["first"] for refused in met] == [ends + 1]
 
 
 async def _put_back(home: Path) -> int:
