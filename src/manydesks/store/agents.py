@@ -144,7 +144,7 @@ def remove_agent(tx: OfficeTransaction, id: str, *, actor: str = "owner") -> dic
     if waiting := unfinished(tx, id):
         raise BadInput(
             f"The agent '{id}' still has {waiting} {'message' if waiting == 1 else 'messages'} pending, running or "
-            "held; wait for them, or drop the held ones."
+            f"held; wait for them, or end them: `manydesks queue cancel --agent {id}`."
         )
     led = tx.one("select id from teams where leader = ?", (id,))
     if led is not None:

@@ -14,7 +14,8 @@ COLUMNS = {
     "agent": "m.agent",
     "sender": "coalesce(m.from_agent, m.sender)",
     "status": "m.status",
-    "attempts": "m.retry_count",
+    # runs begun: also those that did not count against it
+    "attempts": "(select count(*) from run_messages where message = m.message_id)",
     "reason": "coalesce(m.hold_reason, m.last_error)",
     "createdAt": "m.created_at",
     "updatedAt": "m.updated_at",

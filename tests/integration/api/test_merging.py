@@ -94,6 +94,16 @@ def test_what_was_read_and_is_gone_is_not_added_anew(api: httpx.Client) -> None:
     assert "finn" not in api.get("/api/agents").json()
 
 
+def test_what_was_read_can_be_sent_back(api: httpx.Client) -> None:
+    put(api, "/api/agents/gus", **AGENT)
+    put(api, "/api/teams/guses", name="G", agents=["gus"], leader_agent="gus")
+    for path in ("/api/agents/gus", "/api/teams/guses"):
+        read = api.get(path).json()
+        assert put(api, path, **read).status_code == 200
+        assert api.get(path).json() == read
+        assert put(api, path, **{**read, "id": "other"}).status_code == 400
+
+
 def test_of_an_agent_that_is_there_anything_may_be_left_out(api: httpx.Client) -> None:
     given = {"model": "m1", "sandbox": "none", "concurrency": 3, "budget": {"runs": 9}, "reaches": ["assistant"]}
     put(api, "/api/agents/eli", **{**AGENT, **given, "options": {"script": "!say hi"}})

@@ -35,6 +35,9 @@ async def test_all_of_them_oldest_first(office: Any, reader: Any) -> None:
         made["completed"], made["processing"], made["pending"],
     ]  # fmt: skip
     assert (found[1]["reason"], found[1]["attempts"], found[1]["text"]) == ("bad key", 1, "lost")
+    # as of one message: runs that were begun, whatever became of them
+    assert [row["attempts"] for row in found] == [reader.message(row["messageId"])["attempts"] for row in found]
+    assert [row["attempts"] for row in found] == [1, 1, 0, 1, 0]
 
 
 async def test_by_state(office: Any, reader: Any) -> None:

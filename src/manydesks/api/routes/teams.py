@@ -47,6 +47,8 @@ def routes(office: Office) -> APIRouter:
     async def put(id: TeamId, given: TeamGiven) -> dict[str, Any]:
         """A new one needs `name`, `agents` and `leader_agent`; of one that is there, what is not given stays. Who is
         given is in it, and nobody else; the leader always is."""
+        if given.id not in (None, id):
+            raise BadInput(f"'id' cannot be changed; the address names '{id}'.")
         try:
             async with office.writing:
                 done = await _put(office, id, given)

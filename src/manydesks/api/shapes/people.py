@@ -135,6 +135,8 @@ class TeamGiven(Given):
         AgentName, Field(alias="leader_agent", default_factory=str, description="A new one needs it.")
     ]
     version: Version = None
+    #: so that what was read can be sent back
+    id: Annotated[str | None, Field(description="As in the address.")] = None
 
 
 class TeamChanged(Changed):

@@ -79,7 +79,7 @@ class Listed(Shown):
     agent: str
     sender: str
     status: str
-    attempts: int
+    attempts: int = Field(description="Runs begun.")
     reason: str | None
     message: str
     created_at: int
