@@ -15,12 +15,14 @@ from manydesks.domain.failure import RetryPolicy
 from manydesks.domain.loopguard import Limits
 from manydesks.domain.mail import Ack, Collected, Outbound
 from manydesks.office.keeper import prune
+from manydesks.office.pipeline.reach import lake_reach
 from manydesks.pipeline import lookup, tables
 from manydesks.pipeline.jobs.archive import archive
 from manydesks.pipeline.jobs.whole import run
 from manydesks.pipeline.query import query
 from manydesks.pipeline.schemas import BODIES, EVENTS
-from manydesks.settings.model import RetentionSettings
+from manydesks.settings.home import Home
+from manydesks.settings.model import PipelineSettings, RetentionSettings
 from manydesks.store.database import open_reader
 from manydesks.store.deliver import Delivery
 from manydesks.store.outcome import Rules
@@ -82,8 +84,9 @@ class Office:
         assert await self.store.mark_archived(reached) == reached
         return reached
 
-    async def prune(self, rules: RetentionSettings = MONTH) -> Pruned:
-        return await prune(self.store, rules)
+    async def prune(self, lake: Path, rules: RetentionSettings = MONTH) -> Pruned:
+        home, settings = Home(self.db.parent), PipelineSettings(lake=str(lake))
+        return await prune(self.store, rules, lake=lambda: lake_reach(settings, home))
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         db = open_reader(self.db)
@@ -107,7 +110,7 @@ async def test_the_store_lets_go_of_what_the_lake_holds_and_of_nothing_else(
     before = office.rows("select count(*), min(seq), max(seq) from export_events")
 
     # old enough, but the lake has nothing
-    done = await office.prune()
+    done = await office.prune(lake)
     assert not any(done.counts.values())
     assert done.waits_for_archive
     assert office.rows("select count(*), min(seq), max(seq) from export_events") == before
@@ -118,7 +121,10 @@ async def test_the_store_lets_go_of_what_the_lake_holds_and_of_nothing_else(
     assert mark == before[0][2]
     unarchived = await office.answered("a later question", "a later answer")
     office.clock.advance(40 * DAY_MS)
-    done = await office.prune()
+    # the mark stays where it is when the lake goes, or lies elsewhere
+    done = await office.prune(lake.with_name("elsewhere"))
+    assert (done.events, done.waits_for_archive) == (0, True)
+    done = await office.prune(lake)
 
     # exactly what the lake holds: every event up to the mark, and none above it
     left = [seq for (seq,) in office.rows("select seq from export_events order by seq")]
@@ -142,7 +148,7 @@ async def test_the_store_lets_go_of_what_the_lake_holds_and_of_nothing_else(
     # the next run takes what was kept for it, and only then it may go
     assert await office.archive(lake, spark, archive) == left[-1]
     await office.answered("one that is young", "and stays")
-    await office.prune()
+    await office.prune(lake)
     assert office.rows("select 1 from messages where message_id = ?", unarchived) == []
     assert office.rows("select count(*) from messages") == [(1,)]
     assert lookup.find(lake, EVENTS, "seq", mark + 1) != []
@@ -155,7 +161,7 @@ async def test_without_the_rule_age_alone_decides(tmp_path: Path) -> None:
     await office.answered("question", "answer")
     office.clock.advance(40 * DAY_MS)
     await office.answered("a young question", "a young answer")
-    done = await office.prune(RetentionSettings(days=30, require_archive=False))
+    done = await office.prune(tmp_path / "none", RetentionSettings(days=30, require_archive=False))
     assert done.messages == 1
     assert not done.waits_for_archive
     office.store.close()

@@ -32,6 +32,7 @@ from manydesks.office.intake import Intake
 from manydesks.office.keeper import Keeper
 from manydesks.office.lock import HOST_LOCK, WRITE_LOCK, beat, host_locks
 from manydesks.office.pipeline.archivist import Archivist
+from manydesks.office.pipeline.reach import lake_reach
 from manydesks.office.recovery import recover
 from manydesks.office.reload import Reload
 from manydesks.office.rules import rules
@@ -176,7 +177,13 @@ class Host:
             store, self._home, self._in_force, self._clock, threads, furnisher, hooks
         )
         deliverer = Deliverer(store, board, self._settings, files=self._home.files, clock=self._clock)
-        keeper = Keeper(store, self._settings.retention, self._clock, self._home)
+        keeper = Keeper(
+            store,
+            self._settings.retention,
+            self._clock,
+            self._home,
+            lake=lambda: lake_reach(self._in_force.settings.pipeline, self._home),
+        )
         archivist = self._archivist = Archivist(self._home, self._in_force, self._clock)
         for taker in (
             purse.take_settings,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from manydesks.desk.logbook import sweep as sweep_logs
 from manydesks.domain.clock import Clock
@@ -28,12 +29,21 @@ DAY_MS = 24 * 3_600_000
 
 
 async def prune(
-    store: Store, rules: RetentionSettings, *, steps: int | None = None, pause_seconds: float = 0.0
+    store: Store,
+    rules: RetentionSettings,
+    *,
+    lake: Callable[[], int | None],
+    steps: int | None = None,
+    pause_seconds: float = 0.0,
 ) -> Pruned:
-    """Steps of retention, until nothing is left to remove or `steps` are done; what they did together."""
+    """Steps of retention, until nothing is left to remove or `steps` are done; what they did together.
+
+    `lake`: how far it is seen to reach, as `lake_reach` says; asked once, in a thread.
+    """
     done = Pruned()
+    reach = await asyncio.to_thread(lake) if rules.require_archive else None
     while steps is None or steps > 0:
-        step = await store.prune(keep_ms=round(rules.days * DAY_MS), require_archive=rules.require_archive)
+        step = await store.prune(keep_ms=round(rules.days * DAY_MS), require_archive=rules.require_archive, lake=reach)
         done = done.then(step)
         if not step.more:
             break
@@ -45,11 +55,20 @@ async def prune(
 class Keeper:
     """One task of the host. A store that cannot be written costs it a round, never its life."""
 
-    def __init__(self, store: Store, rules: RetentionSettings, clock: Clock, home: Home | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        rules: RetentionSettings,
+        clock: Clock,
+        home: Home | None = None,
+        *,
+        lake: Callable[[], int | None] = lambda: None,
+    ) -> None:
         self._store = store
         #: whose `files/` are swept of what no row names any more, and whose old logs go; None: nobody's
         self._home = home
         self._rules = rules
+        self._lake = lake
         self._clock = clock
         self._last = clock.monotonic()
         self._task: asyncio.Task[None] | None = None
@@ -74,7 +93,7 @@ class Keeper:
             return None
         self._last = self._clock.monotonic()
         try:
-            done = await prune(self._store, self._rules, pause_seconds=PAUSE_SECONDS)
+            done = await prune(self._store, self._rules, lake=self._lake, pause_seconds=PAUSE_SECONDS)
             if self._home is not None:
                 await sweep(self._store, self._home, self._clock)
                 before = self._clock.now() - round(self._rules.days * DAY_MS)

@@ -103,15 +103,27 @@ class Pruned:
 
 
 def prune(
-    tx: OfficeTransaction, *, keep_ms: int, require_archive: bool, most: int = STEP, arrival_ms: int = ARRIVAL_MS
+    tx: OfficeTransaction,
+    *,
+    keep_ms: int,
+    require_archive: bool,
+    lake: int | None = None,
+    most: int = STEP,
+    arrival_ms: int = ARRIVAL_MS,
 ) -> Pruned:
-    """One step: at most `most` rows go. The newest event always stays, so the ledger's end can be read off it."""
+    """One step: at most `most` rows go. The newest event always stays, so the ledger's end can be read off it.
+
+    `lake`: the last event that it is seen to hold; what is marked as archived and is not there is not. None: it was not
+    asked.
+    """
     tx.settle()  # what others do with the same commit is no past
     # whichever clock is behind: one that was set forward, or came up wrong at the boot, makes nothing old by itself
     now = min(tx.now, tx.steady)
     step = _Step(tx, most)
     first = _mark(tx, PRUNED) + 1
     archived = _mark(tx, "archived")
+    if lake is not None:
+        archived = min(archived, lake)
     head = tx.one("select seq from ledger_head")
     assert head is not None
     upto = min(archived, head[0] - 1) if require_archive else head[0] - 1

@@ -415,14 +415,17 @@ class Store:
         return await self._do(move)
 
     async def prune(
-        self, *, keep_ms: int, require_archive: bool, most: int = retention.STEP, arrival_ms: int = retention.ARRIVAL_MS
+        self,
+        *,
+        keep_ms: int,
+        require_archive: bool,
+        lake: int | None = None,
+        most: int = retention.STEP,
+        arrival_ms: int = retention.ARRIVAL_MS,
     ) -> retention.Pruned:
         """One small step of retention: at most `most` rows that are old, ended and, if so ruled, in the lake."""
-        return await self._do(
-            lambda tx: retention.prune(
-                tx, keep_ms=keep_ms, require_archive=require_archive, most=most, arrival_ms=arrival_ms
-            )
-        )
+        rules = {"keep_ms": keep_ms, "most": most, "arrival_ms": arrival_ms}
+        return await self._do(lambda tx: retention.prune(tx, require_archive=require_archive, lake=lake, **rules))
 
     # forgetting
 

@@ -85,11 +85,23 @@ async def test_a_store_that_refuses_costs_a_round(
 
 
 async def test_as_many_steps_as_one_may(store: Store) -> None:
-    first = await prune(store, RULES, steps=1)
+    first = await prune(store, RULES, lake=lambda: None, steps=1)
     assert first.more
-    rest = await prune(store, RULES)
+    rest = await prune(store, RULES, lake=lambda: None)
     assert not rest.more
     assert first.events + rest.events > 800
+
+
+async def test_what_is_marked_goes_only_as_far_as_the_lake_is_there(store: Store) -> None:
+    rules = RetentionSettings(days=1, require_archive=True)
+    await store.mark_archived(500)
+    gone = await prune(store, rules, lake=lambda: 0)
+    assert (gone.events, gone.archived, gone.waits_for_archive) == (0, 0, True)
+    half = await prune(store, rules, lake=lambda: 300)
+    assert (half.events, half.waits_for_archive) == (300, True)
+    # of one on other machines the mark is believed, and none is believed beyond it
+    assert (await prune(store, rules, lake=lambda: None)).events == 200
+    assert (await prune(store, rules, lake=lambda: 700)).events == 0
 
 
 async def test_a_fault_of_ours_is_said(

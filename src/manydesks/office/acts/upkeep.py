@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from manydesks.domain.errors import BadInput
 from manydesks.office.acts.base import Act, Means
 from manydesks.office.keeper import prune
+from manydesks.office.pipeline.reach import lake_reach
 
 #: steps of retention for one request: each is a few milliseconds, and whoever asks waits 10 s at most
 PRUNE_STEPS = 40
@@ -18,13 +20,16 @@ class UpkeepActs:
     def __init__(self, means: Means) -> None:
         self._store = means.store
         self._in_force = means.in_force
+        self._home = means.home
 
     def acts(self) -> Mapping[str, Act]:
         return {"prune": self.prune, "mark_archived": self.mark_archived, "backup_made": self.backup_made}
 
     async def prune(self) -> dict[str, Any]:
         """What retention would do by and by, as much as an answer may take; `more`: ask again."""
-        done = await prune(self._store, self._in_force.settings.retention, steps=PRUNE_STEPS)
+        settings = self._in_force.settings
+        reach = partial(lake_reach, settings.pipeline, self._home)
+        done = await prune(self._store, settings.retention, lake=reach, steps=PRUNE_STEPS)
         return asdict(done)
 
     async def mark_archived(self, *, seq: int) -> dict[str, Any]:
