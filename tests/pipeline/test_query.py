@@ -11,7 +11,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ma
 
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.jobs.archive import archive
-from manydesks.pipeline.query import query
+from manydesks.pipeline.query import query, query_rows, query_to_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,6 +77,57 @@ def test_what_cannot_be_run_is_one_sentence(
     assert not (tmp_path / "out").exists()
     assert capfd.readouterr() == ("", "")
     assert query(filled, "select count(*) from events", spark).rows == ((10,),)
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("select transform(seq) using 'touch {file}; cat' as b from events", "transform … using"),
+        ("from events reduce seq using 'touch {file}; cat' as b", "transform … using"),
+        ("with a as (select transform(1) using 'touch {file}' as b) select * from a", "transform … using"),
+        ("select 1 where exists (select transform(1) using 'touch {file}' as b)", "transform … using"),
+        ("select (select java_method('java.lang.System', 'setProperty', 'md.test', 'x'))", "java_method"),
+        ("values (REFLECT('java.lang.System', 'setProperty', 'md.test', 'x'))", "reflect"),
+        ("select * from range(try_reflect('java.lang.System', 'setProperty', 'md.test', 'x'))", "try_reflect"),
+        ("select identifier('java_' || 'method')('java.lang.System', 'setProperty', 'md.test', 'x')", "identifier(…)"),
+    ],
+)
+def test_a_query_only_reads(filled: Path, spark: SparkSession, tmp_path: Path, sql: str, words: str) -> None:
+    file = tmp_path / "made"
+    with pytest.raises(PipelineError) as refused:
+        query(filled, sql.replace("{file}", str(file)), spark)
+    assert f"`{words}` could do anything" in str(refused.value)
+    assert not file.exists()
+    assert spark._jvm is not None
+    assert spark._jvm.java.lang.System.getProperty("md.test") is None
+
+
+def test_a_query_reads_the_lake_and_no_other_file(filled: Path, spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "secrets.toml").write_text("key = 1")
+    for kind in ("text", "csv", "binaryFile"):
+        with pytest.raises(PipelineError, match="the lake has no table"):
+            query(filled, f"select * from {kind}.`{tmp_path}/secrets.toml`", spark)
+
+
+@pytest.mark.parametrize("before", ["-- of all\n", "/* of\nall */ ", " -- one\n /* two */-- three\n"])
+def test_a_comment_may_come_first(filled: Path, spark: SparkSession, before: str) -> None:
+    assert query(filled, f"{before}select count(*) from events", spark).rows == ((10,),)
+
+
+def test_names_that_stand_twice_are_refused_before_anything_is_run(
+    filled: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Each of these would fail in its first row, if it came so far."""
+    file, scratch = tmp_path / "new.parquet", tmp_path / "scratch"
+    for sql, name in (("select 1/0 as a, 2 as A", "A"), ("select 1/0, named_struct('b', 1, 'b', 2) as s", "b")):
+        with pytest.raises(PipelineError, match=f"has the name '{name}' twice, and in a Parquet file each needs its"):
+            query_to_parquet(filled, sql, spark, file, scratch)
+    assert not file.exists()
+    assert not scratch.exists()
+    for ask in (query, query_rows):
+        with pytest.raises(PipelineError, match="has the name 'b' twice, and in the column 's' each needs its own"):
+            ask(filled, "select 1/0, named_struct('b', 1, 'b', 2) as s", spark)
+    assert query(filled, "select 1 as a, 2 as a", spark).rows == ((1, 2),)
 
 
 def test_no_lake_is_one_sentence(lake: Path, spark: SparkSession) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.failure import SPARK_FAILURES, sentence
+from manydesks.pipeline.harmless import require_harmless
 from manydesks.pipeline.place import Place
 from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.tables import present, read
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 #: how a query may begin
 BEGINNINGS = ("select", "with", "values", "from", "table", "(")
+#: what may stand before it
+COMMENTS = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 
 #: rows that are taken at a time where they come through this process
 BATCH_ROWS = 10_000
@@ -43,7 +48,7 @@ class QueryResult:
 def require_query(sql: str) -> str:
     """The text without what ends it. Raises `PipelineError` if it begins as nothing that only reads; needs no Spark."""
     text = sql.strip().rstrip(";").strip()
-    if not text.lower().startswith(BEGINNINGS):
+    if not COMMENTS.sub("", text, count=1).lower().startswith(BEGINNINGS):
         raise PipelineError(reason="only queries can be run: begin with `select`, `with`, `values`, `from` or `table`.")
     return text
 
@@ -54,6 +59,7 @@ def query(lake: Place, sql: str, spark: SparkSession) -> QueryResult:
     Raises `PipelineError` with one sentence if the text is not a query, names an unknown table, or fails.
     """
     frame, names = _frame(lake, sql, spark)
+    _require_values_apart(frame)
     with _sentences(names):
         return QueryResult(columns=tuple(frame.columns), rows=tuple(map(tuple, frame.collect())))
 
@@ -61,6 +67,7 @@ def query(lake: Place, sql: str, spark: SparkSession) -> QueryResult:
 def query_rows(lake: Place, sql: str, spark: SparkSession) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
     """The columns, and the rows one after another: a part of them is in memory at a time. Raises as `query` does."""
     frame, names = _frame(lake, sql, spark)
+    _require_values_apart(frame)
 
     def rows() -> Iterator[tuple[Any, ...]]:
         with _sentences(names):
@@ -76,6 +83,8 @@ def query_to_parquet(lake: Place, sql: str, spark: SparkSession, path: Path, scr
     elsewhere the rows come through this process. Raises as `query` does; the file may then be half written.
     """
     frame, names = _frame(lake, sql, spark)
+    # as Spark compares them when it writes
+    _require_apart(repeated(frame.schema, any_case=True), "a Parquet file")
     # the old default is a type that only Spark takes for a moment
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     with _sentences(names):
@@ -97,9 +106,41 @@ def _frame(lake: Place, sql: str, spark: SparkSession) -> tuple[DataFrame, list[
     if not names:
         raise PipelineError(reason=f"the lake {lake} has no tables yet; `manydesks pipeline run` makes them.")
     with _sentences(names):
+        require_harmless(spark, text)
         # in brackets the grammar allows nothing but a query: `with … insert` and its like end here, before they run
         spark.sql(f"select * from (\n{text}\n) limit 0")
         return spark.sql(text), names
+
+
+def repeated(type: DataType, *, any_case: bool = False) -> str | None:
+    """A name that stands twice in the same struct, however deep; None: there is none."""
+    inner: list[DataType] = []
+    if isinstance(type, ArrayType):
+        inner = [type.elementType]
+    elif isinstance(type, MapType):
+        inner = [type.keyType, type.valueType]
+    elif isinstance(type, StructType):
+        inner = [field.dataType for field in type.fields]
+        names = [name.lower() if any_case else name for name in type.names]
+        twice = [name for at, name in enumerate(type.names) if names[at] in names[:at]]
+        if twice:
+            return twice[0]
+    return next((found for one in inner if (found := repeated(one, any_case=any_case)) is not None), None)
+
+
+def _require_apart(name: str | None, where: str) -> None:
+    """`name`: one that stands twice; Spark knows it before it has run anything."""
+    if name is not None:
+        raise PipelineError(
+            reason=f"the answer has the name '{name}' twice, and in {where} each needs its own: give one of them"
+            " another with `AS`."
+        )
+
+
+def _require_values_apart(frame: DataFrame) -> None:
+    """Columns may have the same name, since a row is a list; what is nested may not, since one would be lost."""
+    for field in frame.schema.fields:
+        _require_apart(repeated(field.dataType), f"the column '{field.name}'")
 
 
 @contextmanager

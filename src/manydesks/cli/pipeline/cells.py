@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from manydesks.cli.output import Column
+from manydesks.cli.output import Column, dumps
 
 
 def plain_cell(cell: Any) -> Any:
@@ -17,10 +17,21 @@ def plain_cell(cell: Any) -> Any:
     if hasattr(cell, "asDict"):
         cell = cell.asDict()
     if isinstance(cell, dict):
-        return {str(key): plain_cell(value) for key, value in cell.items()}
+        return {_key(key): plain_cell(value) for key, value in cell.items()}
     if isinstance(cell, list | tuple):
         return [plain_cell(value) for value in cell]
     return bytes(cell).hex() if isinstance(cell, bytes | bytearray) else str(cell)
+
+
+def _key(key: Any) -> str:
+    found = plain_cell(key)
+    return found if isinstance(found, str) else dumps(found)
+
+
+def text_cell(cell: Any) -> Any:
+    """A cell for a table or for CSV: what is nested is written as JSON."""
+    found = plain_cell(cell)
+    return dumps(found) if isinstance(found, dict | list) else found
 
 
 def column(name: str, cells: list[Any]) -> Column:

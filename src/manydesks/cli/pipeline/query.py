@@ -10,7 +10,7 @@ import click
 
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
-from manydesks.cli.pipeline.cells import column, plain_cell
+from manydesks.cli.pipeline.cells import column, plain_cell, text_cell
 from manydesks.cli.pipeline.master import master_option
 from manydesks.cli.pipeline.opening import open_lake, open_settings, open_spark
 from manydesks.cli.pipeline.progress import progress
@@ -30,7 +30,8 @@ def query(invocation: Invocation, sql: str, as_csv: bool, parquet: Path | None, 
     """Ask the lake a question in SQL.
 
     Each table of the lake is there by its name; `manydesks pipeline tables` lists them. A large answer is for --csv or
-    --parquet: a table and JSON are held in memory as a whole.
+    --parquet: a table and JSON are held in memory as a whole. What is nested is written as JSON, also in a table and in
+    CSV. Parquet wants another name for each column.
     """
     out = invocation.out
     if as_csv and (out.json or parquet):
@@ -64,7 +65,7 @@ def query(invocation: Invocation, sql: str, as_csv: bool, parquet: Path | None, 
             writer = csv.writer(out.stdout, lineterminator="\n")
             bar.clear()
             writer.writerow(columns)
-            writer.writerows([plain_cell(cell) for cell in row] for row in found_rows)
+            writer.writerows([text_cell(cell) for cell in row] for row in found_rows)
             return
         else:
             found = ask(lake, sql, spark)
@@ -74,8 +75,9 @@ def query(invocation: Invocation, sql: str, as_csv: bool, parquet: Path | None, 
         else:
             out.line(f"{one_line(str(parquet))}: {count(written, 'row')}.")
         return
-    rows = [[plain_cell(cell) for cell in row] for row in found.rows]
     if out.json:
+        rows = [[plain_cell(cell) for cell in row] for row in found.rows]
         out.value({"columns": list(found.columns), "rows": rows})
     else:
+        rows = [[text_cell(cell) for cell in row] for row in found.rows]
         out.table([column(name, [row[at] for row in rows]) for at, name in enumerate(found.columns)], rows)
