@@ -103,7 +103,7 @@ def test_what_no_version_knows_is_kept_and_stops_nothing(
     found = {row["message_id"]: row for row in tables.read(spark, lake, MESSAGES).collect()}
     assert found.keys() == before | {"m1", "m2"}
     first, second = found["m1"], found["m2"]
-    assert (first["status"], first["channel"], first["hop"], first["attempts"]) == ("completed", "console", 0, None)
+    assert (first["status"], first["channel"], first["hop"], first["attempts"]) == ("completed", "console", 0, 1)
     # what is of another type than it should be is text where text is wanted, and else unknown
     assert (second["status"], second["channel"], second["hop"], second["sender"]) == ("pending", "7", None, '{"a":1}')
     [trace] = tables.read(spark, lake, TRACES).where("trace = 'odd'").collect()

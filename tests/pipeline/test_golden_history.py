@@ -129,68 +129,76 @@ t1  queue:m1:r1    -             100   100   yes  path
 t1  run:r1         queue:m1:r1   2000  1100  yes  path   # 2000 - 300 - 600
 t1  tool:r1:c1     run:r1        300   300   yes  -
 t1  tool:r1:c2     run:r1        600   600   no   -
-t1  delivery:1:1   run:r1        50    50    yes  path
+t1  delivery:1:13  run:r1        50    50    yes  path
 t2  queue:m2:r2    -             200   200   yes  path
 t2  run:r2         queue:m2:r2   1000  1000  no   path
 t2  queue:m2:r3    run:r2        300   300   yes  path   # from the end of the back-off
 t2  run:r3         queue:m2:r3   3000  3000  yes  path
-t2  delivery:2:1   run:r3        1000  1000  no   -
-t2  delivery:2:2   run:r3        200   200   yes  path   # from the next try on
-t3  queue:m3:r4    -             1000  1000  yes  -
-t3  run:r4         queue:m3:r4   2000  2000  no   -
-t3  queue:m3:r5    run:r4        400   400   yes  -
-t3  run:r5         queue:m3:r5   1000  1000  no   -
-t3  delivery:3:1   -             200   200   yes  path   # the office wrote it, no run
+t2  delivery:2:27  run:r3        1000  1000  no   -
+t2  delivery:2:31  run:r3        200   200   yes  path   # from the next try on
+t3  queue:m3:r4    -             1000  1000  yes  path
+t3  run:r4         queue:m3:r4   2000  2000  no   path
+t3  queue:m3:r5    run:r4        400   400   yes  path
+t3  run:r5         queue:m3:r5   1000  1000  no   path
+t3  delivery:3:43  run:r5        200   200   yes  path   # the office wrote it, because of that
 t4  queue:m4:r6    -             100   100   yes  -
 t4  run:r6         queue:m4:r6   1000  1000  yes  -
-t4  delivery:4:1   run:r6        100   100   yes  -
+t4  delivery:4:62  run:r6        100   100   yes  -
 t4  queue:m5:r7    -             200   200   yes  path
 t4  run:r7         queue:m5:r7   4000  4000  yes  path   # what it let go was not its own doing
-t4  delivery:5:1   run:r7        100   100   yes  -
+t4  delivery:5:72  run:r7        100   100   yes  -
 t4  queue:m6:r8    -             300   300   yes  -
 t4  run:r8         queue:m6:r8   2000  2000  yes  -
-t4  delivery:6:1   run:r8        200   200   yes  -
-t4  hold:m7        run:r7        4200  4200  ?    path
-t4  queue:m7:r9    hold:m7       300   300   yes  path
+t4  delivery:6:67  run:r8        200   200   yes  -
+t4  hold:m7:55     run:r7        4200  4200  ?    path   # 55: the event that held it
+t4  queue:m7:r9    hold:m7:55    300   300   yes  path
 t4  run:r9         queue:m7:r9   1000  1000  yes  path
-t4  delivery:7:1   run:r9        100   100   yes  path
+t4  delivery:7:80  run:r9        100   100   yes  path
 t5  queue:m8:r10   -             500   500   yes  path
 t5  run:r10        queue:m8:r10  5000  5000  yes  path
-t5  delivery:8:1   run:r10       100   100   yes  -
+t5  delivery:8:89  run:r10       100   100   yes  -
 t5  handoff:m9     run:r10       7000  5000  yes  path   # 7000 - 2000 of waiting
 t5  queue:m9:r11   handoff:m9    2000  2000  yes  path
 t5  run:r11        queue:m9:r11  5000  5000  yes  path
-t5  delivery:9:1   run:r11       200   200   yes  -
+t5  delivery:9:99  run:r11       200   200   yes  -
 t5  handoff:m10    run:r11       2500  2000  yes  -
 t5  queue:m10:r12  handoff:m10   500   500   yes  -
 t5  run:r12        queue:m10:r12 2000  2000  yes  -
-t5  delivery:10:1  run:r12       100   100   yes  -
+t5  delivery:10:114 run:r12       100   100   yes  -
 t5  handoff:m11    run:r11       5000  4000  yes  path
 t5  queue:m11:r13  handoff:m11   1000  1000  yes  path
 t5  run:r13        queue:m11:r13 4000  4000  yes  path
-t5  delivery:11:1  run:r13       500   500   yes  path
+t5  delivery:11:119 run:r13       500   500   yes  path
 t6  queue:m12:r14  -             100   100   yes  path
 t6  run:r14        queue:m12:r14 1000  1000  yes  path
-t6  delivery:12:1  run:r14       100   100   yes  -
-t6  hold:m13       run:r14       1100  1100  ?    path
-t6  queue:m13:r15  hold:m13      500   500   yes  path
+t6  delivery:12:131 run:r14       100   100   yes  -
+t6  hold:m13:128   run:r14       1100  1100  ?    path
+t6  queue:m13:r15  hold:m13:128  500   500   yes  path
 t6  run:r15        queue:m13:r15 2000  2000  yes  path
-t6  delivery:13:1  run:r15       100   100   yes  path
+t6  delivery:13:139 run:r15       100   100   yes  path
 t8  queue:m15:r16  -             50    50    yes  path
 t8  run:r16        queue:m15:r16 ?     ?     ?    -      # under way
 t9  queue:m16:r17  -             100   100   yes  path
 t9  run:r17        queue:m16:r17 2000  2000  yes  path   # calls that cannot be take nothing away
-t9  delivery:14:1  run:r17       100   100   yes  path
+t9  delivery:14:158 run:r17       100   100   yes  path
 t10 queue:m17:r18  -             100   100   yes  path
 t10 run:r18        queue:m17:r18 1000  1000  no   path
-t10 delivery:15:1  -             400   400   no   -
+t10 delivery:15:168 run:r18      400   400   no   -
 t10 queue:m17:r19  run:r18       500   500   yes  path   # a day later
 t10 run:r19        queue:m17:r19 2000  2000  yes  path
-t10 delivery:16:1  run:r19       ?     ?     ?    -      # no attempt has ended
+t10 delivery:16:175 run:r19      1797500 1797500 no path  # until it was given up
 t11 queue:m18:r20  -             2000  2000  yes  path
 t11 run:r20        queue:m18:r20 3000  3000  yes  path
-t11 delivery:17:1  run:r20       400   400   yes  path
-t12 queue:m19:r20  -             1000  1000  yes  path   # the run is of the other trace
+t11 delivery:17:187 run:r20       400   400   yes  path
+t12 queue:m19:r20  -             1000  1000  yes  path
+t12 run:r20        queue:m19:r20 3000  3000  yes  path   # it began with the message of the other trace
+t12 delivery:18:192 run:r20       600   600   yes  path
+t13 hold:m21:199   -             1000  1000  ?    -      # it had entered the lane when it was held again
+t13 hold:m21:201   -             3000  3000  ?    path
+t13 queue:m21:r21  hold:m21:201  200   200   yes  path
+t13 run:r21        queue:m21:r21 1000  1000  yes  path
+t14 queue:m22:r22  -             0     0     yes  path
+t14 run:r22        queue:m22:r22 ?     ?     ?    -
 """
 
 
@@ -204,31 +212,35 @@ def test_spans(golden: Golden) -> None:
     found = golden.rows("spans", "trace span_id parent_id duration_ms self_ms ok on_critical_path")
     assert found == wanted
     # all of a trace is in the day on which it began, also what happened after midnight
-    assert golden.rows("spans", "day trace", where="span_id = 'delivery:11:1'") == {(MON, "t5")}
+    assert golden.rows("spans", "day trace", where="span_id = 'delivery:11:119'") == {(MON, "t5")}
 
 
 def test_spans_that_cannot_be(golden: Golden) -> None:
     assert golden.rows("quarantined_spans", "trace span_id reason") == {
         ("t9", "tool:r17:c1", "it ends before it begins"),
         ("t9", "tool:r17:c9", "it has no beginning"),
+        ("t13", "tool:r99:c5", "the run that led to it is not in its trace"),
     }
 
 
 def test_messages(golden: Golden) -> None:
     odd = "message_id status attempts retries queue_ms held_reason last_error deaths"
-    plain = {f"m{number}" for number in range(1, 21)} - {"m2", "m3", "m7", "m13", "m14", "m15", "m17", "m20"}
-    assert golden.rows("messages", odd, where="message_id in ('m2','m3','m7','m13','m14','m15','m17','m20')") == {
-        ("m2", "completed", 2, 1, 200, None, "the service answered 529", None),
+    wanted = {
+        ("m2", "completed", 2, 1, 200, None, "the service answered 529", 0),
         ("m3", "dead", 2, 1, 1000, None, "crash again", 1),
-        ("m7", "completed", 1, None, 300, "join", None, None),
-        ("m13", "completed", 1, None, 500, "chain", None, None),
-        ("m14", "cancelled", None, None, None, None, None, None),
-        ("m15", "processing", 1, None, 50, None, None, None),
-        ("m17", "completed", 1, None, 100, None, "no key", 1),
-        ("m20", "cancelled", None, None, None, None, None, None),
+        ("m7", "completed", 1, 0, 300, "join", None, 0),
+        ("m13", "completed", 1, 0, 500, "chain", None, 0),
+        ("m14", "cancelled", 0, 0, None, None, None, 0),
+        ("m15", "processing", 1, 0, 50, None, None, 0),
+        ("m17", "completed", 2, 0, 100, None, "no key", 1),  # one before and one after it was given new attempts
+        ("m20", "cancelled", 0, 0, None, None, None, 0),
+        ("m21", "completed", 1, 0, 200, "budget", None, 0),
+        ("m22", "processing", 1, 0, 0, None, None, 0),
     }
-    names = ",".join(f"'{name}'" for name in plain)
-    assert golden.rows("messages", "status attempts message_id", where=f"message_id in ({names})") == {
+    names = ",".join(f"'{row[0]}'" for row in wanted)
+    assert golden.rows("messages", odd, where=f"message_id in ({names})") == wanted
+    plain = {f"m{number}" for number in range(1, 23)} - {row[0] for row in wanted}
+    assert golden.rows("messages", "status attempts message_id", where=f"message_id not in ({names})") == {
         ("completed", 1, name) for name in plain
     }
 
@@ -244,9 +256,10 @@ def test_agent_daily_counts(golden: Golden) -> None:
         (TUE, "ada", 3, 3, 0, 0, 0, 3, 0, 1, 0),
         (TUE, "bob", 3, 2, 0, 0, 0, 3, 1, 0, 2),
         (TUE, "cy", 2, 1, 0, 1, 0, 1, 0, 1, 0),
-        # March 4. ada: m18 m19, r20; bob: m20 of the office, r19
+        # March 4. ada: m18 m19, r20; bob: m20 of the office, r19; cy: m21 m22, r21
         (WED, "ada", 2, 2, 0, 0, 0, 1, 0, 0, 0),
         (WED, "bob", 1, 0, 0, 1, 0, 1, 0, 0, 0),
+        (WED, "cy", 2, 1, 0, 0, 0, 1, 0, 0, 0),
     }
 
 
@@ -260,6 +273,7 @@ def test_agent_daily_costs(golden: Golden) -> None:
         (TUE, "cy", None, None, None, 1),
         (WED, "ada", 900, 90, 0.009, 0),
         (WED, "bob", 800, 80, 0.008, 0),
+        (WED, "cy", None, None, None, 1),
     }
 
 
@@ -277,6 +291,7 @@ def test_agent_daily_costs(golden: Golden) -> None:
                 (TUE, "cy", 500, 500, 500),  # 500; m14 was never taken
                 (WED, "ada", 1500, 1950, 1990),  # 1000 2000
                 (WED, "bob", None, None, None),
+                (WED, "cy", 100, 190, 198),  # 0 200
             },
         ),
         (
@@ -290,6 +305,7 @@ def test_agent_daily_costs(golden: Golden) -> None:
                 (TUE, "cy", 2000, 2000, 2000),
                 (WED, "ada", 3000, 3000, 3000),
                 (WED, "bob", 2000, 2000, 2000),
+                (WED, "cy", 1000, 1000, 1000),
             },
         ),
         (
@@ -301,8 +317,9 @@ def test_agent_daily_costs(golden: Golden) -> None:
                 (TUE, "ada", 100, 460, 492),  # 100 100 500
                 (TUE, "bob", 150, 195, 199),  # 100 200; 15 is unsure
                 (TUE, "cy", 100, 100, 100),
-                (WED, "ada", 400, 400, 400),
+                (WED, "ada", 500, 590, 598),  # 400 600
                 (WED, "bob", None, None, None),  # 16 has expired
+                (WED, "cy", None, None, None),
             },
         ),
     ],
@@ -324,7 +341,8 @@ def test_channel_daily(golden: Golden) -> None:
         (TUE, "console", 3, 6, 6, 0, 0, 0, 100, 425, 485),  # m12 m13 m16; 100 100 100 100 200 500
         (TUE, "api", 2, 0, 0, 0, 0, 0, None, None, None),
         (TUE, "telegram", 1, 1, 0, 0, 1, 0, None, None, None),
-        (WED, "console", 2, 1, 1, 0, 0, 0, 400, 400, 400),  # without the office's own m20
+        (WED, "console", 2, 2, 2, 0, 0, 0, 500, 590, 598),  # without the office's own m20
+        (WED, "api", 2, 0, 0, 0, 0, 0, None, None, None),
         (WED, "telegram", 0, 1, 0, 0, 0, 1, None, None, None),
     }
 
@@ -349,6 +367,7 @@ def test_cost_daily(golden: Golden) -> None:
         (TUE, "cy", "rehearsal", None, 1, 1, None, None, None, None, None),
         (WED, "ada", "claude", "sonnet", 1, 0, 900, 90, None, None, 0.009),
         (WED, "bob", "openai", "gpt", 1, 0, 800, 80, None, None, 0.008),
+        (WED, "cy", "rehearsal", None, 1, 1, None, None, None, None, None),
     }
 
 
@@ -356,7 +375,7 @@ def test_dead_letters(golden: Golden) -> None:
     columns = "day message_id trace agent reason failure_class attempts died_at deaths still_dead"
     assert golden.rows("dead_letters", columns) == {
         (MON, "m3", "t3", "cy", "crash again", "transient", 2, moment(MON, "11:00:09.400"), 1, True),
-        (TUE, "m17", "t10", "bob", "no key", "permanent", 1, moment(TUE, "15:00:01.100"), 1, False),
+        (TUE, "m17", "t10", "bob", "no key", "permanent", 2, moment(TUE, "15:00:01.100"), 1, False),
     }
 
 
@@ -366,7 +385,7 @@ def test_busy_hours(golden: Golden) -> None:
         *((1, 12, "ada", 2), (1, 12, "bob", 1), (1, 12, "cy", 1), (1, 23, "ada", 1), (1, 23, "bob", 1)),
         *((2, 0, "ada", 1), (2, 0, "cy", 1), (2, 8, "ada", 1), (2, 8, "bob", 1)),
         *((2, 9, "bob", 1), (2, 9, "cy", 1), (2, 10, "ada", 1), (2, 15, "bob", 1)),
-        *((3, 10, "ada", 2), (3, 10, "bob", 1)),
+        *((3, 10, "ada", 2), (3, 10, "bob", 1), (3, 11, "cy", 1), (3, 12, "cy", 1)),
     }
 
 
@@ -380,6 +399,7 @@ def test_slo(golden: Golden) -> None:
         (TUE, "bob", 1, 2, 0.5),  # m17 the day after; m15 has not ended
         (TUE, "cy", 1, 1, 1.0),  # m14 was cancelled
         (WED, "ada", 2, 2, 1.0),
+        (WED, "cy", 1, 1, 1.0),  # m22 has not ended
     }
     assert golden.rows("slo", "day agent good total ratio", where="target = 'delivered within 30 s'") == {
         (MON, "ada", 4, 4, 1.0),
@@ -388,7 +408,7 @@ def test_slo(golden: Golden) -> None:
         (TUE, "ada", 3, 3, 1.0),
         (TUE, "bob", 2, 3, 0.666667),
         (TUE, "cy", 1, 1, 1.0),
-        (WED, "ada", 1, 1, 1.0),
+        (WED, "ada", 2, 2, 1.0),
         (WED, "bob", 0, 1, 0.0),
     }
 
@@ -398,16 +418,18 @@ def test_trace_summary(golden: Golden) -> None:
     assert golden.rows("trace_summary", f"{counts} total_ms critical_path_ms cost_usd unknown_cost_runs status") == {
         ("t1", 1, 1, 0, 1, 1, 0, 0, 2150, 2150, 0.006, 0, "done"),
         ("t2", 1, 1, 0, 1, 2, 1, 0, 15700, 4700, 0.01, 1, "done"),  # 200 + 1000 + 300 + 3000 + 200
-        ("t3", 1, 1, 0, 1, 2, 2, 1, 9600, 200, None, 2, "dead"),
+        ("t3", 1, 1, 0, 1, 2, 2, 1, 9600, 4600, None, 2, "dead"),  # 1000 + 2000 + 400 + 1000 + 200
         ("t4", 4, 3, 0, 4, 4, 0, 0, 5600, 5600, 0.01, 1, "done"),  # 0.001 + 0.007 + 0.002, r8 unknown
         ("t5", 4, 3, 2, 2, 4, 0, 0, 18000, 18000, 0.037, 1, "done"),  # 0.012 + 0.02 + 0.005, r12 unknown
         ("t6", 2, 2, 0, 2, 2, 0, 0, 3700, 3700, 0.005, 0, "done"),
-        ("t7", 1, 1, 0, 1, 0, 0, 0, None, None, None, 0, "done"),
+        ("t7", 1, 1, 0, 1, 0, 0, 0, 5000, None, None, 0, "done"),  # cancelled before anything was done
         ("t8", 1, 1, 0, 1, 1, 0, 0, 50, 50, None, 0, "open"),
         ("t9", 1, 1, 0, 1, 1, 0, 0, 2200, 2200, 0.004, 0, "done"),
-        ("t10", 1, 1, 0, 1, 2, 1, 0, 64_802_500, 3600, 0.008, 1, "done"),  # of 18 hours and 2.5 s
+        ("t10", 1, 1, 0, 1, 2, 1, 0, 66_600_000, 1_801_100, 0.008, 1, "done"),  # of 18.5 hours
         ("t11", 2, 2, 0, 1, 1, 0, 0, 5400, 5400, 0.009, 0, "done"),
-        ("t12", 1, 1, 0, 1, 0, 0, 0, 1000, 1000, None, 0, "done"),
+        ("t12", 1, 1, 0, 1, 1, 0, 0, 4600, 4600, None, 0, "done"),
+        ("t13", 1, 1, 0, 1, 1, 0, 0, 5700, 4200, None, 1, "done"),  # 3000 + 200 + 1000
+        ("t14", 1, 1, 0, 1, 1, 0, 0, None, 0, None, 0, "open"),  # by the clock it ended before it began
     }
     paths = dict(golden.rows("trace_summary", "trace critical_path"))
     assert paths["t4"] == (

@@ -130,9 +130,17 @@ def test_what_cannot_be_is_set_apart_and_mended_by_what_comes_late(
     assert table_rows(lake, SPANS) == []
     ledger.tell([Made(at=1_000, kind="tool_called", **about, data=call)])
     bring(ledger, lake, spark)
+    [orphan] = table_rows(lake, QUARANTINED_SPANS)
+    assert orphan[-1] == "the run that led to it is not in its trace"
+    ledger.tell([Made(at=500, kind="message_received", **about, data={"attempt": 1, "queue_ms": 0})])
+    bring(ledger, lake, spark)
     assert table_rows(lake, QUARANTINED_SPANS) == []
-    [span] = tables.read(spark, lake, SPANS).collect()
-    assert (span["span_id"], span["duration_ms"], span["parent_id"]) == ("tool:r1:c1", 1_000, "run:r1")
+    found = tables.read(spark, lake, SPANS).collect()
+    assert {(span["span_id"], span["duration_ms"], span["parent_id"]) for span in found} == {
+        ("queue:m1:r1", 0, None),
+        ("run:r1", None, "queue:m1:r1"),
+        ("tool:r1:c1", 1_000, "run:r1"),
+    }
 
 
 def test_an_older_table_gets_the_columns_it_lacks(ledger: Ledger, spark: SparkSession, lake: Path) -> None:

@@ -88,16 +88,16 @@ messages long! - Its messages.
 agents long! - Agents that had one of them.
 hops long! - The longest way, in hand-offs.
 fan_out long! - The most messages that followed from one message, or from the arrival itself.
-runs long! - Its runs.
-failed_runs long! - Of these, how many failed.
+runs long! - Runs that worked on its messages.
+failed_runs long! - Of those that began with one of its messages, how many failed.
 dead long! - Of its messages, how many are dead.
 started_at long! - When its first event happened.
-ended_at long - When its last span so far ended.
-total_ms long - From one to the other.
-critical_path_ms long - Time that lies in a span of the critical path; the rest of the total is waiting for a next try.
+ended_at long - When its last span so far ended; if it has none, its last message.
+total_ms long - From one to the other; NULL: nothing of it has ended, or by the clock it did before it began.
+critical_path_ms long - Time that lies in a span of the critical path; the rest of the total is waiting for a try.
 critical_path text - The spans that its end followed from, first to last, each with its milliseconds.
-cost_usd real - What its runs cost in dollars, as far as known; NULL: of none is it known.
-unknown_cost_runs long! - Runs that have ended and whose cost is not known.
+cost_usd real - What those cost in dollars, as far as known; NULL: of none is it known.
+unknown_cost_runs long! - Of those, how many have ended and have no cost that is known.
 status text! - open: a message has not ended; dead: one is dead; done: the rest.
 """,
 )

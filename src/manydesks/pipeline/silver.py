@@ -54,7 +54,7 @@ status text last:status_seq Its state: pending, held, processing, completed, dea
 status_at long last:status_seq When it came into this state.
 ended_at long last:status_seq When it ended, if it has.
 status_seq long max The event that gave its state.
-attempts long max Attempts begun.
+attempts long sum Attempts begun, those after a death included.
 retries long sum Attempts that failed and were followed by another.
 first_run_at long first:received_seq When it was first handed to an agent.
 queue_ms long first:received_seq How long it had waited until then.
@@ -72,6 +72,7 @@ death text last:death_seq Why it died last.
 death_class text last:death_seq The class of that failure.
 death_seq long max The event of that.
 """,
+    making=2,
 )
 
 RUNS = table(
@@ -102,6 +103,7 @@ cost_microusd long one What it cost, in millionths of a dollar; NULL: unknown.
 tools long sum Tool calls.
 tools_failed long sum Tool calls that failed.
 """,
+    making=2,
 )
 
 RESPONSES = table(
@@ -162,12 +164,12 @@ name text one What a reader would call it.
 agent text one The agent.
 message text one The message it is about.
 run text one The run it belongs to.
-attempt long one Which attempt; each has a span of its own.
+attempt long one Which attempt, of a delivery counted from the first on; each has a span of its own.
 parent_id text one The span that it happened in, or because of.
-start_at long one When it began.
+start_at long min When it began.
 end_at long max When it ended; NULL: it has not.
-ok flag one Whether it ended well.
-start_seq long max The event that began it, of a hold the one that ended it: a span follows from earlier ones.
+ok flag one Whether it ended well; of a run, for a message of this trace.
+start_seq long min The event that began it, of a hold the one that ended it: a span follows from earlier ones.
 """
 
 SPANS = table(
@@ -179,15 +181,16 @@ SPANS = table(
 self_ms long made How much of that was spent in no child.
 on_critical_path flag made Whether the trace's last end followed from it.
 """,
-    making=2,
+    making=3,
 )
 
 QUARANTINED_SPANS = table(
     "quarantined_spans",
     "silver/quarantined_spans",
-    "Spans that cannot be: they end before they begin, or have no beginning or no parent. A late event may mend one.",
+    "Spans that cannot be: without a beginning, with an end before it, before what led to them, or with nothing that"
+    " did. A late event may mend one.",
     _SPAN + "reason text made Why it is here.\n",
-    making=2,
+    making=3,
 )
 
 USAGE = table(

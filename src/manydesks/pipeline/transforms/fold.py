@@ -55,7 +55,8 @@ def _fold(column: Column) -> SparkColumn:
         case "min":
             value = f"min({name})"
         case "sum":
-            value = f"sum({name})"
+            # one that is too large for its type is unknown
+            value = f"try_sum({name})"
         case "first":
             value = f"min_by({name}, `{by}`)"
         case "last":

@@ -38,9 +38,9 @@ def when(kinds: str, value: str) -> str:
     return f"case when {of_kinds(kinds)} then {value} end"
 
 
-def one(kinds: str) -> str:
-    """1 for events of these kinds; else NULL, which adds nothing."""
-    return when(kinds, "1")
+def number_of(kinds: str) -> str:
+    """What adds up to how many events are of these kinds."""
+    return f"case when {of_kinds(kinds)} then 1 else 0 end"
 
 
 def by_kind(values: Mapping[str, str]) -> str:
@@ -50,8 +50,8 @@ def by_kind(values: Mapping[str, str]) -> str:
 
 
 def micro(dollars: str) -> str:
-    """Whole millionths of a dollar: their sum does not depend on its order."""
-    return f"cast(round({dollars} * 1000000) as long)"
+    """Whole millionths of a dollar: their sum does not depend on its order. What is no such number is unknown."""
+    return f"try_cast(round({dollars} * 1000000) as long)"
 
 
 def quoted(word: str) -> str:

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from manydesks.pipeline.silver import MESSAGES
 from manydesks.pipeline.transforms.fold import partial
-from manydesks.pipeline.transforms.ledger import by_kind, events_of, one, quoted, when
+from manydesks.pipeline.transforms.ledger import by_kind, events_of, number_of, quoted, when
 
 #: which state an event leaves the message in
 STATES = {
@@ -24,7 +24,7 @@ STATES = {
 ENDS = "message_completed message_dead message_cancelled"
 FAILS = "message_retried message_dead"
 DIES = "message_dead"
-FIELDS = "channel conversation sender kind hop from_agent priority by team attempt queue_ms reason class"
+FIELDS = "channel conversation sender kind hop from_agent priority by team queue_ms reason class"
 
 
 def of_events(events: DataFrame) -> DataFrame:
@@ -54,8 +54,9 @@ def of_events(events: DataFrame) -> DataFrame:
         status_at=when(moved, "at"),
         ended_at=when(ENDS, "at"),
         status_seq=when(moved, "seq"),
-        attempts=when("message_received", "d_attempt"),
-        retries=one("message_retried"),
+        # counted: an attempt's number begins anew when somebody gives a dead message new attempts
+        attempts=number_of("message_received"),
+        retries=number_of("message_retried"),
         first_run_at=when("message_received", "at"),
         queue_ms=when("message_received", "d_queue_ms"),
         received_seq=when("message_received", "seq"),
@@ -67,7 +68,7 @@ def of_events(events: DataFrame) -> DataFrame:
         failure_class=when(FAILS, "d_class"),
         error_seq=when(FAILS, "seq"),
         died_at=when(DIES, "at"),
-        deaths=one(DIES),
+        deaths=number_of(DIES),
         death=when(DIES, "d_reason"),
         death_class=when(DIES, "d_class"),
         death_seq=when(DIES, "seq"),

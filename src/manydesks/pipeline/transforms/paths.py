@@ -12,10 +12,9 @@ from pyspark.sql import functions as F
 
 def judged(rows: DataFrame) -> DataFrame:
     """With their parents and how long they took; `reason`: why a span cannot be, else NULL."""
-    # the end of a message that nobody handed over is no span
-    linked = _linked(rows.where(F.col("kind").isNotNull()))
-    took = F.col("end_at") - F.col("start_at")
-    return linked.withColumns({"reason": _fault(), "duration_ms": took})
+    linked = _linked(_whole(rows))
+    took = {"reason": _fault(), "duration_ms": F.expr("end_at - start_at")}
+    return linked.withColumns(took).drop("parent_at", "run_is_there")
 
 
 def placed(spans: DataFrame) -> DataFrame:
@@ -23,39 +22,107 @@ def placed(spans: DataFrame) -> DataFrame:
     return _on_path(_with_self(spans), spans)
 
 
+def _whole(rows: DataFrame) -> DataFrame:
+    """A hold and a delivery end with what comes next of the same message or response: mostly their end, else another
+    beginning. Ends are no spans of their own, unless nothing is known of what they end."""
+    alike = Window.partitionBy("trace", "message", F.substring_index("span_id", ":", 2))
+    ends = "span_id like '%:end'"
+    event = f"substring_index(substring_index(span_id, ':', case when {ends} then -2 else -1 end), ':', 1)"
+    phase = f"""struct(try_cast({event} as long) as event, not ({ends}) as begins,
+        not ({ends}) and end_at is null as open, case when {ends} then end_at else start_at end as at,
+        parent_id, run, ok)"""
+    of_phases = "span_id like 'hold:%' or span_id like 'delivery:%'"
+    # where one ends and another begins, the end comes first
+    following = alike.orderBy("phase.event", "phase.begins", "span_id")
+    so_far = following.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    known = rows.withColumn("phase", F.expr(f"case when {of_phases} then {phase} end")).withColumns(
+        {
+            "before": F.lag("phase").over(following),
+            "after": F.lead("phase").over(following),
+            "number": F.sum(F.expr("int(phase.begins)")).over(so_far),
+            # of the attempts to deliver a response only the first knows its run
+            "of_response": F.max(F.expr("case when kind = 'delivery' then concat('run:', run) end")).over(alike),
+        }
+    )
+    ended = {
+        name: F.expr(f"case when phase.open then {value} else {name} end")
+        for name, value in {
+            "end_at": "after.at",
+            "ok": "after.ok",
+            "start_seq": "coalesce(start_seq, after.event)",
+            # one that was open until now may have its hand-off there
+            "parent_id": "coalesce(after.parent_id, parent_id)",
+            "run": "case when kind = 'hold' then coalesce(run, after.run) else run end",
+        }.items()
+    }
+    ended["attempt"] = F.expr("case when kind = 'delivery' then number else attempt end")
+    # nor is the end of a message that nobody handed over
+    whole = known.where("kind is not null and (phase is null or phase.begins or before is null)")
+    return whole.withColumns(ended).drop("phase", "before", "after", "number")
+
+
 def _linked(rows: DataFrame) -> DataFrame:
-    """A wait's parent is what brought its message into the lane: a run that failed or gave it back, else a hold that
-    has ended, else a hand-off. Of the attempts to deliver a response only the first knows its run."""
+    """With what each followed from, and `parent_at`, when that began; `run_is_there`: whether the run that it names as
+    its parent is in its trace."""
     same = Window.partitionBy("trace", "message")
     before = same.orderBy("start_seq", "span_id").rowsBetween(Window.unboundedPreceding, -1)
-    # the finer one first: its order serves the other too
-    response = Window.partitionBy("trace", "message", F.substring_index("span_id", ":", 2))
-    ended = (F.col("kind") == "hold") & F.col("end_at").isNotNull()
-    of_response = F.max("parent_id").over(response)
-    of_hold = F.max(F.when(ended, F.col("span_id"))).over(same)
-    of_handoff = F.max(F.when(F.col("kind") == "handoff", F.col("span_id"))).over(same)
-    of_try = F.last(F.when(F.col("kind") == "queue", F.col("run")), ignorenulls=True).over(before)
-    parent = (
-        F.when(F.col("kind") == "queue", F.coalesce(F.concat(F.lit("run:"), of_try), of_hold, of_handoff))
-        .when(F.col("kind") == "hold", F.coalesce("parent_id", of_handoff))
-        .when(F.col("kind") == "delivery", of_response)
-        .otherwise(F.col("parent_id"))
+    # a run begins when the wait for it ends
+    brought = """case when kind = 'queue' then struct(concat('run:', run) as id, end_at as at)
+        when kind = 'hold' and end_at >= start_at then struct(span_id as id, start_at as at) end"""
+    handed = F.max(F.expr("case when kind = 'handoff' then struct(span_id as id, start_at as at) end")).over(same)
+    led = F.last(F.expr(brought), ignorenulls=True).over(before)
+    # a run, the waits that it ended, and all that names it as its parent
+    of_run = "case when kind in ('run', 'queue') then run else substring_index(parent_id, 'run:', -1) end"
+    around = Window.partitionBy("trace", "of_run")
+    first_wait = F.min(F.expr("case when kind = 'queue' then struct(start_seq, span_id as id, start_at as at) end"))
+    run_at = F.max(F.expr("case when kind = 'run' then start_at end"))
+    return (
+        rows.withColumn("handed", handed)
+        .withColumn("led", F.coalesce(led, "handed"))
+        .withColumn(
+            "parent_id",
+            F.expr(
+                """case kind when 'queue' then led.id when 'hold' then coalesce(parent_id, handed.id)
+                when 'delivery' then coalesce(of_response, led.id) else parent_id end"""
+            ),
+        )
+        .withColumn("of_run", F.expr(of_run))
+        .withColumns(
+            {
+                "wait": first_wait.over(around),
+                "run_at": run_at.over(around),
+                "run_is_there": F.max(F.col("kind") == "run").over(around),
+            }
+        )
+        .withColumns(
+            {
+                "parent_id": F.expr("case when kind = 'run' then wait.id else parent_id end"),
+                "parent_at": F.expr(
+                    """case when kind = 'run' then wait.at when kind = 'queue' then led.at
+                    when kind != 'hold' and parent_id like 'run:%' then run_at end"""
+                ),
+            }
+        )
+        .drop("of_response", "handed", "led", "of_run", "wait", "run_at")
     )
-    return rows.withColumn("parent_id", parent)
 
 
 def _fault() -> Column:
-    return (
-        F.when(F.col("start_at").isNull(), F.lit("it has no beginning"))
-        .when(F.col("end_at") < F.col("start_at"), F.lit("it ends before it begins"))
-        .when((F.col("kind") == "tool") & F.col("parent_id").isNull(), F.lit("it belongs to no run"))
+    return F.expr(
+        """case when start_at is null then 'it has no beginning'
+        when end_at < start_at then 'it ends before it begins'
+        when kind = 'tool' and parent_id is null then 'it belongs to no run'
+        when kind = 'run' and parent_id is null then 'no message in its trace led to it'
+        when kind != 'queue' and parent_id like 'run:%' and not run_is_there
+          then 'the run that led to it is not in its trace'
+        when start_at < parent_at then 'it begins before what led to it' end"""
     )
 
 
 def _with_self(spans: DataFrame) -> DataFrame:
     """What of a span lies in none of its children: children may overlap, and reach beyond it."""
     # a hold lasts while the run that ends it goes on, and a wait follows from the try before it: neither is work of it
-    apart = (F.col("kind") == "hold") | ((F.col("kind") == "queue") & F.col("parent_id").startswith("run:"))
+    apart = F.col("kind").isin("hold", "queue") & F.col("parent_id").startswith("run:")
     below = spans.where(~apart & F.col("parent_id").isNotNull() & F.col("end_at").isNotNull())
     inner = below.groupBy("trace", F.col("parent_id").alias("span_id")).agg(
         F.array_sort(F.collect_list(F.struct("start_at", "end_at"))).alias("inner")

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from manydesks.pipeline.silver import RUNS, USAGE
 from manydesks.pipeline.transforms.fold import partial
-from manydesks.pipeline.transforms.ledger import events_of, micro, one, when
+from manydesks.pipeline.transforms.ledger import events_of, micro, number_of, of_kinds, when
 
 START, DONE, USED = "chain_step_start", "chain_step_done", "run_usage"
 FIELDS = "provider model attempt outcome reason duration_ms input output cache_read cache_write cost_usd ok"
@@ -37,8 +37,8 @@ def of_events(events: DataFrame) -> DataFrame:
         cache_read_tokens=when(USED, "d_cache_read"),
         cache_write_tokens=when(USED, "d_cache_write"),
         cost_microusd=when(USED, micro("d_cost_usd")),
-        tools=one("tool_called"),
-        tools_failed=when("tool_done", "case when not d_ok then 1 end"),
+        tools=number_of("tool_called"),
+        tools_failed=f"case when {of_kinds('tool_done')} and not d_ok then 1 else 0 end",
     )
 
 

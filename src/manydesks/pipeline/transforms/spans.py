@@ -1,15 +1,19 @@
 """`spans`: what took time, and because of what.
 
     handoff:<message>               from the asking to the end of the message that was handed over
-    hold:<message>                  the time that a message was kept out of its lane: by a chain, a join, a guard
+    hold:<message>:<event>          the time that a message was kept out of its lane: by a chain, a join, a guard
     queue:<message>:<run>           the wait of a message until a run took it
-    run:<run>                       a run
+    run:<run>                       a run, in the trace of each message that it worked on
     tool:<run>:<call>               a tool call
-    delivery:<response>:<attempt>   an attempt to deliver a response
+    delivery:<response>:<event>     an attempt to deliver a response, the wait for it included
 
-A hand-off's parent is the run that handed over; a hold's is the run whose end let the message go; a wait's is the run
-before it that did not answer the message, else the hold of its message, else the hand-off that made it; a run's is the
-wait of its first message; a tool call's and a delivery's is the run. Each attempt has spans of its own.
+A hand-off's parent is the run that handed over; a hold's is the run whose end let the message go; a wait's is what
+brought its message into the lane: a run that did not answer it, or a hold, whichever was last, else the hand-off that
+made it; a run's is the first wait that it ended; a tool call's and a delivery's is the run, of a response that no run
+wrote what came last before it. Each attempt has spans of its own, and so has each time that a message was held.
+
+What ends a hold or a delivery does not know what began it: it is a row of its own, `…:<event>:end`, of which
+`paths.judged` makes one with the beginning before it.
 """
 
 from __future__ import annotations
@@ -21,41 +25,52 @@ from manydesks.pipeline.transforms.fold import part
 from manydesks.pipeline.transforms.ledger import by_kind, events_of, of_kinds, when
 
 ENDS = "message_completed message_dead message_cancelled"
+#: a run is done with a message
+LEAVES = f"{ENDS} message_retried message_returned"
 HANDED, HELD, FREED, TAKEN = "chain_handoff", "message_held", "message_released", "message_received"
 START, DONE, CALLED, CALL_DONE = "chain_step_start", "chain_step_done", "tool_called", "tool_done"
-READY, RETRIED = "response_ready", "response_retried"
+READY, RETRIED, AGAIN = "response_ready", "response_retried", "response_released"
 TRIES = "response_delivered response_retried response_unsure response_dead"
+#: it is not tried any more, or not now
+GIVEN_UP = "response_withdrawn response_expired response_held"
+#: a message that was held may end so
+LOST = "message_dead message_cancelled"
 
 
 def of_events(events: DataFrame) -> DataFrame:
-    """Each event begins or ends a span; one kind also begins a second one. They are read once: for a few events Spark
-    thinks longer of a plan than it works."""
+    """Each event begins or ends a span, some of them two. They are read once: for a few events Spark thinks longer of a
+    plan than it works."""
     fields = "from to reason attempt queue_ms outcome tool call ok response channel next_at"
-    kinds = f"{HANDED} {HELD} {FREED} {TAKEN} {START} {DONE} {CALLED} {CALL_DONE} {READY} {TRIES} {ENDS}"
+    deliveries = f"{READY} {AGAIN} {TRIES} {GIVEN_UP}"
+    kinds = f"{HANDED} {HELD} {FREED} {TAKEN} {START} {DONE} {CALLED} {CALL_DONE} {deliveries} {LEAVES}"
     found = events_of(events, kinds, fields)
     told = (
-        f"case when not {of_kinds(ENDS)} then {_of_event()} end",
+        f"case when not {of_kinds(LEAVES)} then {_of_event()} end",
+        when(TAKEN, _run_of_message()),
+        f"case when {of_kinds(LEAVES)} and run is not null then {_end_of_run()} end",
         f"case when {of_kinds(ENDS)} and message is not null then {_end_of_handoff()} end",
+        f"case when {of_kinds(LOST)} and message is not null then {_end_of_hold()} end",
         when(RETRIED, _later_delivery()),
     )
     return found.selectExpr(f"inline(array_compact(array({', '.join(told)})))")
 
 
 def _of_event() -> str:
-    hold, delivery, tool = f"{HELD} {FREED}", f"{READY} {TRIES}", f"{CALLED} {CALL_DONE}"
+    hold, tries, tool = f"{HELD} {FREED}", f"{READY} {AGAIN} {TRIES}", f"{CALLED} {CALL_DONE}"
     run, wait, of_run = f"{START} {DONE}", "concat_ws(':', 'queue', message, run)", "concat('run:', run)"
-    attempt = f"case when {of_kinds(READY)} then 1 else coalesce(d_attempt, 1) end"
     return part(
         SPANS,
         trace="trace",
         span_id=by_kind(
             {
                 HANDED: "concat('handoff:', message)",
-                hold: "concat('hold:', message)",
+                HELD: _phase("hold", "message"),
+                FREED: _phase("hold", "message", end=True),
                 TAKEN: wait,
                 run: of_run,
                 tool: "concat_ws(':', 'tool', run, d_call)",
-                delivery: _delivery_id(attempt),
+                f"{READY} {AGAIN}": _phase("delivery", "d_response"),
+                f"{TRIES} {GIVEN_UP}": _phase("delivery", "d_response", end=True),
             }
         ),
         kind=by_kind(
@@ -65,7 +80,7 @@ def _of_event() -> str:
                 TAKEN: "'queue'",
                 run: "'run'",
                 tool: "'tool'",
-                delivery: "'delivery'",
+                tries: "'delivery'",
             }
         ),
         name=by_kind(
@@ -76,29 +91,59 @@ def _of_event() -> str:
                 run: "agent",
                 tool: "d_tool",
                 READY: "concat('to ', d_channel)",
+                AGAIN: "'again'",
             }
         ),
         agent=f"coalesce({when(HANDED, 'd_to')}, agent)",
         message="message",
         run="run",
-        attempt=by_kind({f"{TAKEN} {START}": "d_attempt", delivery: attempt}),
-        parent_id=by_kind({run: wait, f"{HANDED} {FREED} {tool} {READY}": of_run}),
+        attempt=when(f"{TAKEN} {START}", "d_attempt"),
+        parent_id=when(f"{HANDED} {FREED} {tool} {READY}", of_run),
         start_at=by_kind(
             {
-                TAKEN: "at - coalesce(d_queue_ms, 0)",
-                f"{HANDED} {HELD} {START} {CALLED} {READY}": "at",
+                TAKEN: "try_subtract(at, coalesce(d_queue_ms, 0))",
+                f"{HANDED} {HELD} {START} {CALLED} {READY} {AGAIN}": "at",
             }
         ),
-        end_at=when(f"{FREED} {TAKEN} {DONE} {CALL_DONE} {TRIES}", "at"),
+        end_at=when(f"{FREED} {TAKEN} {DONE} {CALL_DONE} {TRIES} {GIVEN_UP}", "at"),
         ok=by_kind(
             {
                 TAKEN: "true",
                 DONE: "d_outcome = 'completed'",
                 CALL_DONE: "d_ok",
-                TRIES: "kind = 'response_delivered'",
+                f"{TRIES} {GIVEN_UP}": "kind = 'response_delivered'",
             }
         ),
-        start_seq=when(f"{HANDED} {hold} {TAKEN} {START} {CALLED} {READY}", "seq"),
+        # of a hold, the event that ends it: what it followed from began before that
+        start_seq=when(f"{HANDED} {TAKEN} {START} {CALLED} {READY} {AGAIN}", "seq"),
+    )
+
+
+def _run_of_message() -> str:
+    """A run's own events are of the trace of its first message; the others have a part in it as well."""
+    return part(
+        SPANS,
+        trace="trace",
+        span_id="concat('run:', run)",
+        kind="'run'",
+        name="agent",
+        agent="agent",
+        message="message",
+        run="run",
+        attempt="d_attempt",
+        start_at="at",
+        start_seq="seq",
+    )
+
+
+def _end_of_run() -> str:
+    """As far as the message is concerned."""
+    return part(
+        SPANS,
+        trace="trace",
+        span_id="concat('run:', run)",
+        end_at="at",
+        ok="kind = 'message_completed'",
     )
 
 
@@ -114,22 +159,26 @@ def _end_of_handoff() -> str:
     )
 
 
+def _end_of_hold() -> str:
+    """Of every message that ends so: `paths.judged` drops those that were not held."""
+    return part(SPANS, trace="trace", span_id=_phase("hold", "message", end=True), message="message", end_at="at")
+
+
 def _later_delivery() -> str:
     """A failed attempt says when the next one begins."""
-    attempt = "coalesce(d_attempt, 1) + 1"
     return part(
         SPANS,
         trace="trace",
-        span_id=_delivery_id(attempt),
+        span_id=_phase("delivery", "d_response"),
         kind="'delivery'",
         name="'again'",
         agent="agent",
         message="message",
-        attempt=attempt,
         start_at="coalesce(d_next_at, at)",
         start_seq="seq",
     )
 
 
-def _delivery_id(attempt: str) -> str:
-    return f"concat_ws(':', 'delivery', cast(d_response as string), cast({attempt} as string))"
+def _phase(kind: str, subject: str, *, end: bool = False) -> str:
+    words = [f"'{kind}'", f"cast({subject} as string)", "cast(seq as string)", *(["'end'"] if end else [])]
+    return f"concat_ws(':', {', '.join(words)})"

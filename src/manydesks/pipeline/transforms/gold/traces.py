@@ -22,21 +22,28 @@ def of_silver(traces: DataFrame, messages: DataFrame, runs: DataFrame, spans: Da
             F.max("hop").alias("hops"),
             count_if(F.col("status") == "dead").alias("dead"),
             count_if(F.col("status").isin(*OPEN)).alias("open"),
+            F.max("ended_at").alias("messages_ended_at"),
         ),
         _fan_out(messages),
         runs.groupBy(*KEYS).agg(
-            F.count(F.lit(1)).alias("runs"),
             count_if(F.col("outcome") == "failed").alias("failed_runs"),
             dollars("cost_microusd").alias("cost_usd"),
             unknown_cost().alias("unknown_cost_runs"),
         ),
-        spans.groupBy(*KEYS).agg(F.max("end_at").alias("ended_at")),
+        spans.groupBy(*KEYS).agg(
+            F.max("end_at").alias("spans_ended_at"),
+            count_if(F.col("kind") == "run").alias("runs"),
+        ),
         _paths(spans),
     )
     status = F.when(F.col("open") > 0, F.lit("open")).when(F.col("dead") > 0, F.lit("dead")).otherwise(F.lit("done"))
     # silver may be killed between two tables: what has no trace yet comes with it
     whole = parts.where(F.col("started_at").isNotNull()).withColumn("status", status)
-    return filled(TRACE_SUMMARY, whole.withColumn("total_ms", F.col("ended_at") - F.col("started_at")))
+    # without any span, all of it may have been cancelled
+    whole = whole.withColumn("ended_at", F.coalesce("spans_ended_at", "messages_ended_at"))
+    took = F.col("ended_at") - F.col("started_at")
+    # a clock that was set back on the way leaves nothing that could be told
+    return filled(TRACE_SUMMARY, whole.withColumn("total_ms", F.when(took >= 0, took)))
 
 
 def _fan_out(messages: DataFrame) -> DataFrame:
