@@ -60,12 +60,20 @@ def home() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def kept_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
     """Variables with which a command has its Spark session in a Java that is there already: it starts in a second, and
-    what Java has compiled for one command, the next one has. One command at a time, and one that ends by itself.
+    what Java has compiled for one command, the next one has. One command at a time, and one that ends by itself; the
+    tests that share a session have it in the same Java, once all commands are done.
 
     For what a command does and says. How a Java is started, what becomes of what it says, and how it ends with its
     command is tried where commands start their own: the README, two runs at once, clusters, the watch, and kills.
     """
     pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+    from manydesks.domain.errors import JavaMissing
+    from manydesks.pipeline.java import find_java
+
+    try:
+        find_java(os.environ)
+    except JavaMissing as missing:
+        pytest.skip(str(missing))
     command = [sys.executable, "-c", KEEPER, str(tmp_path_factory.mktemp("java"))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as keeper:
         assert keeper.stdout is not None
@@ -95,7 +103,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+def _has_a_session_of_its_own(item: pytest.Item) -> bool:
+    """Whether its commands have theirs in the kept Java, which has one at a time: not beside the one that is shared."""
+    names = getattr(item, "fixturenames", ())
+    return ("kept_java" in names and "spark" not in names) or any(name in item.nodeid for name in SPARK_ELSEWHERE)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not _has_a_session_of_its_own(item))
     for item in items:
         if "spark" in item.keywords and item.get_closest_marker("timeout") is None:
             # a busy machine makes Spark wait longer than anything else

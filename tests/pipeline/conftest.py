@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from manydesks.pipeline.columns import TableSpec
+    from manydesks.pipeline.jobs.step import Step
 
     TableRows = Callable[[Path, TableSpec], list[tuple[Any, ...]]]
 
@@ -118,6 +119,9 @@ class Grown:
     #: the events of the first run, and the version of their table after it
     first: int
     version: int
+    #: what the first run told of itself: while it worked, and at the end of each step
+    told: list[tuple[str, int, int]]
+    ended: list[Step]
 
     #: a history of two days, of which one trace goes on to the second
     shape = Shape(events=200, agents=2, days=2)
@@ -152,11 +156,13 @@ def grown(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Grow
     ledger, lake, events = Ledger(folder / "office.db"), folder / "lake", Grown.events()
     ledger.tell(events[:120])
     ledger.execute("update bodies set text = '', erased_at = 5 where id = ?", Grown.erased)
-    first = run(ledger.path, lake, spark, lambda *_: None).to_seq
+    told: list[tuple[str, int, int]] = []
+    ended: list[Step] = []
+    first = run(ledger.path, lake, spark, lambda *step: told.append(step), ended=ended.append).to_seq
     version = tables.version(lake, EVENTS)
     ledger.tell(events[120:])
     run(ledger.path, lake, spark, lambda *_: None)
-    return Grown(ledger=ledger, lake=lake, first=first, version=version)
+    return Grown(ledger=ledger, lake=lake, first=first, version=version, told=told, ended=ended)
 
 
 @pytest.fixture
@@ -192,15 +198,14 @@ def table_rows() -> TableRows:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
-    from manydesks.domain.errors import JavaMissing
+def spark(tmp_path_factory: pytest.TempPathFactory, kept_java: Mapping[str, str]) -> Iterator[SparkSession]:
+    """In the Java that commands had before it: what was compiled for them need not be compiled again."""
     from manydesks.pipeline.session import SparkOptions, end, session
 
     folder = tmp_path_factory.mktemp("spark")
-    try:
+    with pytest.MonkeyPatch.context() as environ:
+        for name, value in kept_java.items():
+            environ.setenv(name, value)
         started = session(SparkOptions(master="local[2]", memory="1g", shuffle_partitions=2, folder=folder))
-    except JavaMissing as missing:
-        pytest.skip(str(missing))
     yield started
     end(started)

@@ -47,6 +47,8 @@ SECRET = "not-for-the-command-line"
 COMPARED = [spec for spec in TABLES.values() if spec.layer in ("bronze", "silver", "gold")]
 #: every part lives for seconds here: the quick compiler alone, and one thread that collects garbage
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+#: the word of a worker that its master knows
+REGISTERED = "Successfully registered with master"
 #: a wait that ends long before the test does
 PATIENCE = 600
 
@@ -108,11 +110,10 @@ class Cluster:
         master.wait_for("I have been elected leader")
 
     def add_worker(self, *, before: tuple[str, ...] = ()) -> Process:
+        """It says `REGISTERED` when it is there; who asks for work before waits for it."""
         name = f"worker-{len(self.processes)}"
         words = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / name), self.url]
-        worker = self._java(name, "org.apache.spark.deploy.worker.Worker", *words, before=before)
-        worker.wait_for("Successfully registered with master")
-        return worker
+        return self._java(name, "org.apache.spark.deploy.worker.Worker", *words, before=before)
 
     def _java(self, name: str, main: str, *words: str, before: tuple[str, ...] = ()) -> Process:
         listens = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
@@ -226,6 +227,8 @@ def test_a_standalone_cluster_that_loses_a_worker_makes_the_same_tables(
         workers = [cluster.add_worker() for _ in range(2)]
         with start(home, bare_python, "run", "--master", cluster.url) as process:
             try:
+                for worker in workers:
+                    worker.wait_for(REGISTERED)
                 while process.poll() is None and not tables.covered(lake, traces, traces.name):
                     with suppress(subprocess.TimeoutExpired):
                         process.wait(timeout=0.2)
@@ -242,10 +245,6 @@ def test_a_standalone_cluster_that_loses_a_worker_makes_the_same_tables(
             assert err.count("\n") == 1
             assert manydesks(home, bare_python, "run", "--master", cluster.url)[0] == 0
         assert contents(lake) == office.expected
-
-        code, out, err = manydesks(home, bare_python, "status", "--check", "--master", cluster.url)
-        assert (code, err) == (0, "")
-        assert "all alike" in out
 
 
 SHIPPED = """
@@ -328,6 +327,10 @@ def test_a_watch_a_query_and_an_export_on_a_cluster(
     assert rows_alone(home / "lake") == expected
     assert all(expected[name] for name in ("session_messages", "session_steps", "session_acks", "transcripts"))
 
+    code, out, err = manydesks(home, bare_python, "status", "--check", *master)
+    assert (code, err) == (0, "")
+    assert "all alike" in out
+
     code, out, err = manydesks(home, bare_python, "query", "--json", ASKED, *master)
     assert (code, err) == (0, "")
     there = query(tmp_path / "lake", ASKED, spark)
@@ -359,7 +362,7 @@ def test_a_worker_that_has_another_folder_is_one_sentence(
     run(home / "office.db", home / "lake", spark, lambda *_: None)
     elsewhere = ("bwrap", "--dev-bind", "/", "/", "--tmpfs", str(home / "lake" / "silver"), "--die-with-parent")
     with standalone(tmp_path / "cluster") as cluster:
-        cluster.add_worker(before=elsewhere)
+        cluster.add_worker(before=elsewhere).wait_for(REGISTERED)
         asked = ("query", "select count(agent) from messages", "--master", cluster.url)
         code, out, err = manydesks(home, bare_python, *asked)
         assert (code, out) == (1, "")

@@ -40,10 +40,10 @@ def test_run_query_status(home: Path, kept_java: Mapping[str, str]) -> None:
     assert {"messages", "spans", "agent_daily", "topics_daily"} <= set(steps)
     assert lines[-1].endswith("level with the ledger.")
 
-    sql = "select kind, min(seq) as seq from events group by kind"
+    sql = "select kind, min(seq) as seq, array(kind) as kinds from events group by kind"
     asked = manydesks(home, "pipeline", "query", "--csv", sql, **kept_java)
     assert (asked.returncode, asked.stderr) == (0, "")
-    assert "agent_added,1" in asked.stdout.splitlines()
+    assert 'agent_added,1,"[""agent_added""]"' in asked.stdout.splitlines()
 
     wrong = manydesks(home, "pipeline", "query", "select * from evnts", **kept_java)
     assert (wrong.returncode, wrong.stdout) == (1, "")
@@ -55,6 +55,8 @@ def test_run_query_status(home: Path, kept_java: Mapping[str, str]) -> None:
     status = json.loads(shown.stdout)
     assert (status["behind"], status["agrees"], status["lastRun"]["ok"]) == (0, True, True)
     assert status["toSeq"] == status["tables"]["events"] > 0
+    assert set(status["layers"].values()) == {status["toSeq"]}
+    assert (status["level"], status["brokenOff"], status["worker"], status["watcher"]) == (True, False, None, None)
 
 
 def test_no_store_is_one_sentence_at_once(home: Path) -> None:
@@ -130,6 +132,7 @@ def test_what_is_no_query_is_refused_without_spark(home: Path) -> None:
     [
         ("file", "file cannot be used, it is not a folder.\n"),
         ("file/lake", "file/lake cannot be used, a part of the path is not a folder.\n"),
+        ("a%20b", "a%20b must not have a '%' in its path.\n"),
         ("a:[b]", "a:[b] must not have both a ':' and one of"),
     ],
 )

@@ -1,5 +1,5 @@
 """What a person had the office forget is in no file of the lake once the older versions are vacuumed: not in a table,
-not in what was published; and in nothing that is exported."""
+not in what was published; and in nothing that is exported. But for reasons of failures, which are part of events."""
 
 from __future__ import annotations
 
@@ -33,6 +33,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 #: a word that nothing else has
 SECRET = "zebrafinch"
+#: another, which a program writes into the reason of a failure: events never change, and what is made of them has it
+QUOTED = "goldcrest"
+KEEP_REASONS = {"events", "messages", "runs", "dead_letters"}
 #: the tables that have it before it is forgotten
 HAVE_IT = {"bodies", "session_messages", "session_steps", "transcripts", "terms_daily", "topics_daily"}
 
@@ -51,8 +54,8 @@ def texts(lake: Path) -> dict[str, str]:
     return found
 
 
-def with_it(lake: Path) -> set[str]:
-    return {name for name, text in texts(lake).items() if SECRET in text}
+def with_it(lake: Path, word: str = SECRET) -> set[str]:
+    return {name for name, text in texts(lake).items() if word in text}
 
 
 def _any_of(spec: TableSpec, names: set[str]) -> bool:
@@ -74,6 +77,7 @@ def test_what_was_forgotten_is_in_no_file_after_a_vacuum(home: Path, spark: Spar
         sent = office.ask(f'the {SECRET} sings\n!tool nothing {{"about": "{SECRET}"}}\n!say so it does, the {SECRET}')[
             "messages"
         ][0]["messageId"]
+        failed = office.ask(f"!fail permanent no {QUOTED} was found")["messages"][0]["messageId"]
         office.ask("the canary stays\n!say what stays")
         bring()
         before = with_it(lake)
@@ -84,6 +88,7 @@ def test_what_was_forgotten_is_in_no_file_after_a_vacuum(home: Path, spark: Spar
         rows = {spec.name: tables.count(lake, spec) for spec in (BODIES, SESSION_MESSAGES, TRANSCRIPTS)}
 
         office.door.ask("forget", id=sent)
+        office.door.ask("forget", id=failed)
         bring()
         assert SECRET not in exported()
         assert SECRET not in report(lake, 92)
@@ -95,6 +100,9 @@ def test_what_was_forgotten_is_in_no_file_after_a_vacuum(home: Path, spark: Spar
     compact(lake, quiet, keep_hours=0)
 
     assert with_it(lake) == set()
+    quoting = with_it(lake, QUOTED)
+    assert {spec.name for spec in TABLES.values() if _any_of(spec, quoting)} == KEEP_REASONS
+    assert FILE in quoting
     assert {spec.name: tables.count(lake, spec) for spec in (BODIES, SESSION_MESSAGES, TRANSCRIPTS)} == rows
     assert "canary" in exported()
     run(home / "office.db", lake, spark, quiet, rebuild=True)

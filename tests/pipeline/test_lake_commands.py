@@ -14,10 +14,11 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ma
 
 from manydesks.domain.clock import SystemClock
 from manydesks.pipeline import tables
-from manydesks.pipeline.bronze import PIPELINE_RUNS
+from manydesks.pipeline.bronze import EVENTS, PIPELINE_RUNS
 from manydesks.pipeline.gold import GOLD
 from manydesks.pipeline.lock import hold
 from manydesks.pipeline.silver import TRANSCRIPTS
+from manydesks.store.store import Store
 
 MAIN = "from manydesks.cli.main import main; main()"
 #: whatever gets as far as Spark says that there is no Java
@@ -61,6 +62,29 @@ def test_tables(home: Path, lake: Path) -> None:
     wrong = manydesks(home, "tables", "body")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert wrong.stderr == "manydesks: There is no table 'body'; did you mean 'bodies'?\n"
+
+
+def test_status_tells_each_layer_and_who_works_on_the_lake(home: Path, lake: Path) -> None:
+    Store(home / "office.db", clock=SystemClock()).close()
+    with hold(lake):
+        shown = manydesks(home, "status")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    lines = shown.stdout.splitlines()
+    assert [line.split()[0] for line in lines[:7]] == [
+        "lake", "bronze", "silver", "gold", "published", "now", "last",
+    ]  # fmt: skip
+    assert lines[4] == "published  nothing yet"
+    assert lines[5] == f"now        process {os.getpid()} works on the lake"
+    with hold(lake) as held:
+        tables.ensure(held, EVENTS)
+        tables.advance(held, EVENTS, tables.Mark(app=EVENTS.name, version=9_000), SystemClock())
+    shown = manydesks(home, "status")
+    assert "bronze     event 9,000 of 0; 9,000 events ahead of the ledger" in shown.stdout.splitlines()
+    assert "The lake is of another ledger" in shown.stdout
+    told = json.loads(manydesks(home, "status", "--json").stdout)
+    assert (told["ahead"], told["behind"], told["worker"]) == (9_000, 0, None)
+    assert told["layers"] == {"bronze": 9_000, "silver": 0, "gold": 0, "published": None, "forgotten": 0}
+    assert (told["level"], told["brokenOff"]) == (False, True)
 
 
 def test_compact(home: Path, lake: Path) -> None:

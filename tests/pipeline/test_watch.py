@@ -279,5 +279,8 @@ def test_an_office_keeps_a_watch_alive(home: Path, kept_java: Mapping[str, str])
         assert not (tree.of_session(again["pid"]) | tree.of_session(first["pid"]))
         _, said, _ = manydesks(home, "--json", "pipeline", "status", "--check", **kept_java)
         assert json.loads(said)["agrees"] is True
+        # in what a real office tells, each span has what it followed from
+        assert json.loads(said)["tables"]["quarantined_spans"] == 0
+        assert json.loads(said)["tables"]["spans"] > 0
     finally:
         office.kill()

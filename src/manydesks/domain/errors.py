@@ -41,6 +41,7 @@ ManyDesksError
     ├── JavaMissing
     ├── LakeBusy
     ├── LakeWatched
+    ├── LakeRefused          the lake is another ledger's, or lacks what the store no longer has; nothing was written
     └── NoInsights           the published tables are not there, or not such as this version reads
 
 A class's docstring is its message, with the error's details filled in; it says what is allowed or what to do next.
@@ -239,6 +240,10 @@ class LakeWatched(PipelineError):
     """Another `manydesks pipeline watch` keeps the lake {path} fresh (process {pid}); one is enough."""
 
     exit_code = BUSY
+
+
+class LakeRefused(PipelineError):
+    """The pipeline failed: {reason}"""
 
 
 class NoInsights(PipelineError):

@@ -1,6 +1,7 @@
 """Answers `query_history`: an agent asks for figures, and the host reads them from what the pipeline has published.
 
-Every agent may ask for every published table: they hold counts, times, costs and unusual words, no messages.
+Every agent may ask for every published table: they hold counts, times and costs, unusual words, and the reasons of
+failures, which may quote a message; no message as a whole.
 """
 
 from __future__ import annotations

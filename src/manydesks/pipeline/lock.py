@@ -73,6 +73,32 @@ def watching(lake: Place) -> Iterator[None]:
         yield
 
 
+def worker(lake: Place) -> str | None:
+    """The process that holds the lake for writing just now; None: nobody does. Makes and changes nothing."""
+    return _holder(lake, LOCK)
+
+
+def watcher(lake: Place) -> str | None:
+    """The process of the `watch` that is there, also between its rounds; None: there is none."""
+    return _holder(lake, WATCH)
+
+
+def _holder(lake: Place, name: str) -> str | None:
+    with disk_refusals(lake):
+        try:
+            file = os.open(here(lake) / name, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+    try:
+        # shared: of two who only look, neither takes the other for a writer
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _signed(file)
+    finally:
+        os.close(file)
+    return None
+
+
 @contextmanager
 def _opened(lake: Place, name: str) -> Iterator[int]:
     check_place(lake)

@@ -87,6 +87,14 @@ def publish(held: HeldLake, clock: Clock) -> Published:
     return Published(path=path, to_seq=to_seq, rows=rows)
 
 
+def published(lake: Place) -> int | None:
+    """The event that the file reaches; None: there is none of this lake that can be read."""
+    meta = _meta(here(lake) / FILE)
+    if not meta or (isinstance(lake, Remote) and json.loads(meta["versions"]).get("lake") != str(lake)):
+        return None
+    return int(meta["to_seq"])
+
+
 def _fill(db: sqlite3.Connection, spec: TableSpec, rows: Iterable[tuple[Any, ...]]) -> int:
     lines = [
         f"{column.name} {TYPES[type(column.type)]}{'' if column.nullable else ' not null'}" for column in spec.columns

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from manydesks.domain.errors import PipelineError
+from manydesks.domain.errors import LakeRefused, PipelineError
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.lookup import find
 from manydesks.pipeline.place import Place, readable
 from manydesks.pipeline.schemas import EVENTS
 from manydesks.pipeline.session import reads_files_here
-from manydesks.pipeline.sources.ledger import VIEWS, connect, windows
+from manydesks.pipeline.sources.ledger import VIEWS, connect, heads, oldest, windows
 from manydesks.pipeline.sources.ledger import read as read_ledger
 from manydesks.pipeline.sources.parquet import load_view
-from manydesks.pipeline.tables import read
+from manydesks.pipeline.tables import covered, read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,27 +63,63 @@ def check_no_gap(written: Sequence[Place], after: int, upto: int) -> None:
     _expect(expected, upto + 1)
 
 
-def check_same_ledger(lake: Place, db: Path, reached: int, head: int) -> None:
-    """Raises `PipelineError` if the store is not the one that the lake was archived from.
+def other_ledger(lake: Place, db: Path, reached: int, head: int) -> str | None:
+    """Why the store is not the one that the lake was archived from; None: it is, as far as one event tells.
 
     A store that was put back from a backup counts its events on from an older one: archiving it would skip as many
     events as the lake is ahead, or mix two histories. An emptied store (all events pruned) is fine.
     """
     if reached == 0 or head == 0:
-        return
+        return None
     if head < reached:
-        raise PipelineError(
-            reason=f"the lake {lake} reaches event {reached}, but the ledger ends at {head}: the store was put back or"
-            " belongs to another office. Use another lake."
+        return (
+            f"the lake {lake} reaches event {reached}, but the ledger ends at {head}: the store was put back or"
+            " belongs to another office. Name another place in the setting pipeline.lake; this lake stays as it is."
         )
     stored = _stored_event(db, reached)
     # a file may be older than some of the columns
     archived = [{**(stored or {}), **row} for row in find(lake, EVENTS, "seq", reached)]
     if stored is not None and [stored] != archived:
-        raise PipelineError(
-            reason=f"event {reached} is not the same in the lake {lake} and in the store: the store was put back or"
-            " belongs to another office. Use another lake."
+        return (
+            f"event {reached} is not the same in the lake {lake} and in the store: the store was put back or"
+            " belongs to another office. Name another place in the setting pipeline.lake; this lake stays as it is."
         )
+    return None
+
+
+def lost_events(lake: Place, reached: int, first: int, *, incomplete: bool = False) -> str | None:
+    """Why the lake cannot go on with a store whose oldest event is `first`; None: it can.
+
+    `incomplete`: a lake without events may begin with that one.
+    """
+    if first <= reached + 1 or (incomplete and not reached):
+        return None
+    lost = f"{_missing(reached + 1, first)}: the store no longer has what is older than event {first}, and the lake"
+    if reached:
+        return (
+            f"{lost} {lake} ends with event {reached}. Put a copy of the lake in its place that reaches further; if"
+            " there is none, name another place in the setting pipeline.lake and begin there with `manydesks pipeline"
+            " run --begin-incomplete`: this lake stays as it is."
+        )
+    return (
+        f"{lost} {lake} has no events. Put a copy of the lake in its place, which keeps everything; if there is none,"
+        f" `manydesks pipeline run --begin-incomplete` begins with event {first}, and what was before stays lost."
+    )
+
+
+def why_refused(lake: Place, db: Path, *, incomplete: bool = False) -> str | None:
+    """Why this lake cannot take what the store has; None: it can. Raises as `heads` does; needs no lock."""
+    # in this order: a run beside it archives first, and then the store lets go, and both only count up
+    first = oldest(db)
+    reached = covered(lake, EVENTS, EVENTS.name)
+    head = heads(db).events
+    return other_ledger(lake, db, reached, head) or lost_events(lake, reached, first, incomplete=incomplete)
+
+
+def check_ledger(lake: Place, db: Path, *, incomplete: bool = False) -> None:
+    """Raises `LakeRefused` if this lake cannot take what the store has."""
+    if (why := why_refused(lake, db, incomplete=incomplete)) is not None:
+        raise LakeRefused(reason=why)
 
 
 def reconcile(lake: DataFrame, store: DataFrame) -> Reconciliation:
@@ -120,10 +156,13 @@ def reconcile_events(spark: SparkSession, lake: Place, db: Path, first: int, rea
 
 def _expect(expected: int, found: int) -> None:
     if found > expected:
-        missing = f"event {expected} is" if found == expected + 1 else f"events {expected} to {found - 1} are"
-        raise PipelineError(reason=f"the ledger has a gap: {missing} missing. Nothing was archived.")
+        raise PipelineError(reason=f"the ledger has a gap: {_missing(expected, found)}. Nothing was archived.")
     if found < expected:
         raise PipelineError(reason=f"the ledger has event {found} twice. Nothing was archived.")
+
+
+def _missing(expected: int, found: int) -> str:
+    return f"event {expected} is missing" if found == expected + 1 else f"events {expected} to {found - 1} are missing"
 
 
 def _stored_event(db: Path, seq: int) -> Mapping[str, Any] | None:

@@ -46,6 +46,7 @@ FIXED = (
     "spark.master",
     "spark.sql.ansi.enabled",
     "spark.sql.python.filterPushdown.enabled",
+    "spark.sql.runSQLOnFiles",
     "spark.sql.session.timeZone",
     "spark.sql.shuffle.partitions",
     "spark.submit.deployMode",
@@ -226,6 +227,8 @@ def _configuration(options: SparkOptions) -> Mapping[str, str]:
         "spark.sql.parquet.compression.codec": "zstd",
         # the store keeps milliseconds; where a job makes timestamps of them, they must not depend on the machine
         "spark.sql.session.timeZone": "UTC",
+        # `select … from csv.`/a/path`` would read any file
+        "spark.sql.runSQLOnFiles": "false",
         "spark.sql.shuffle.partitions": str(options.shuffle_partitions),
         # a data source that takes filters raises unless this is on
         "spark.sql.python.filterPushdown.enabled": "true",

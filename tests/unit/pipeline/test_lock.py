@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from manydesks.domain.errors import LakeBusy, LakeWatched, PipelineError
-from manydesks.pipeline.lock import hold, watching
+from manydesks.pipeline.lock import hold, watcher, watching, worker
 
 
 def test_the_second_holder_is_told_who_the_first_is(tmp_path: Path) -> None:
@@ -92,4 +92,16 @@ def test_one_watch_is_enough(tmp_path: Path) -> None:
         with hold(tmp_path):  # but others may write between its rounds
             pass
     with watching(tmp_path):
+        pass
+
+
+def test_who_is_there_can_be_asked_without_being_in_the_way(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    assert (worker(lake), watcher(lake)) == (None, None)
+    assert not lake.exists()
+    me = str(os.getpid())
+    with watching(lake), hold(lake):
+        assert (worker(lake), watcher(lake)) == (me, me)
+    assert (worker(lake), watcher(lake)) == (None, None)  # the files stay, with the old signature
+    with hold(lake):
         pass

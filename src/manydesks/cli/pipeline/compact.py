@@ -35,7 +35,8 @@ def compact(invocation: Invocation, vacuum: bool, keep: int, yes: bool) -> int:
     """Make few files of many small ones; needs no Spark.
 
     The rows stay as they are, and older versions of the tables stay readable until --vacuum removes them. What was
-    forgotten is in no file of the lake after the next run and a --vacuum that keeps less than the time since.
+    forgotten is in no file of the lake after the next run and a --vacuum that keeps less than the time since; only the
+    reason of a failure that quotes it stays.
     """
     context = click.get_current_context()
     if not vacuum and context.get_parameter_source("keep") is click.core.ParameterSource.COMMANDLINE:

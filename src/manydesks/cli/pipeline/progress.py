@@ -6,11 +6,15 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
 
 from manydesks.cli.output import Output
 from manydesks.cli.text import cut, one_line
 from manydesks.domain.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from manydesks.pipeline.jobs.step import Step
 
 #: how often the seconds are counted on
 TICK_SECONDS = 0.5
@@ -18,28 +22,58 @@ TICK_SECONDS = 0.5
 BAR, NAME = 30, 18
 
 
+@dataclass(kw_only=True)
+class _Shown:
+    """A step under way."""
+
+    #: by the monotonic clock
+    since: int
+    done: int = 0
+    total: int = 0
+
+    @property
+    def over(self) -> bool:
+        """All of it is done, or it is one of which nobody can tell."""
+        return self.done >= self.total
+
+
 class Bar:
-    """One line on a terminal's stderr, written over and over; nothing anywhere else."""
+    """Some lines on a terminal's stderr, written over and over; nothing anywhere else: one for the step that ended
+    last, and one for each that is under way."""
 
     def __init__(self, out: Output, clock: Clock) -> None:
         self._stream = out.stderr if out.stderr.isatty() and not out.json else None
         self._clock = clock
-        #: the line is written by the command and by the ticking
+        #: the lines are written by the command, by the threads of steps and by the ticking
         self._writing = threading.Lock()
         self._over = threading.Event()
-        self._shown: tuple[str, int, int] = ("", 0, 0)
-        self._since = 0
+        self._steps: dict[str, _Shown] = {}
+        self._ended = ""
+        #: lines on the terminal
+        self._lines = 0
 
     def say(self, text: str) -> None:
         """Something that has no length known beforehand."""
         self.step(text, 0, 0)
 
     def step(self, step: str, done: int, total: int) -> None:
-        """As a job's `Progress` tells it."""
+        """As a job's `Progress` tells it. Steps that are not at their end stay beside it: two may be under way."""
         with self._writing:
-            if step != self._shown[0]:
-                self._since = self._clock.monotonic()
-            self._shown = (step, done, total)
+            known = self._steps.get(step)
+            if known is None:
+                known = _Shown(since=self._clock.monotonic())
+                self._steps = {name: other for name, other in self._steps.items() if not other.over}
+                self._steps[step] = known
+            known.done, known.total = done, total
+            self._draw()
+
+    def ended(self, step: Step) -> None:
+        """As a job tells it at the end of a step: what came of it is shown until the next one ends. One that had
+        nothing to do is not worth the line."""
+        with self._writing:
+            self._steps.pop(step.name, None)
+            if step.taken or step.rows:
+                self._ended = ended_line(step.name, step.taken, step.rows, step.seconds)
             self._draw()
 
     def tick(self) -> None:
@@ -52,18 +86,23 @@ class Bar:
         """Leaves nothing of it on the terminal; it is not shown again."""
         self._over.set()
         with self._writing:
-            if self._stream is not None and self._shown[0]:
-                self._stream.write("\r\x1b[K")
-                self._stream.flush()
-            self._shown = ("", 0, 0)
+            self._steps, self._ended = {}, ""
+            self._draw()
 
     def _draw(self) -> None:
-        if self._stream is None or not self._shown[0]:
+        if self._stream is None:
             return
-        seconds = (self._clock.monotonic() - self._since) / 1000
-        line = cut(line_of(*self._shown, seconds), _columns(self._stream) - 1)
-        self._stream.write(f"\r\x1b[K{line}")
+        now, room = self._clock.monotonic(), _columns(self._stream) - 1
+        lines = [self._ended] if self._ended else []
+        for name, shown in self._steps.items():
+            if name:
+                lines.append(line_of(name, shown.done, shown.total, (now - shown.since) / 1000))
+        if not lines and not self._lines:
+            return
+        up = f"\x1b[{self._lines - 1}A" if self._lines > 1 else ""
+        self._stream.write(f"{up}\r\x1b[J" + "\n".join(cut(line, room) for line in lines))
         self._stream.flush()
+        self._lines = len(lines)
 
 
 def line_of(step: str, done: int, total: int, seconds: float) -> str:
@@ -73,6 +112,11 @@ def line_of(step: str, done: int, total: int, seconds: float) -> str:
         return f"{one_line(step):<{NAME}} {passed}"
     full = min(done, total) * BAR // total
     return f"{one_line(step):<{NAME}} [{'#' * full}{'.' * (BAR - full)}] {done:,} of {total:,}  {passed}"
+
+
+def ended_line(step: str, taken: int, rows: int, seconds: float) -> str:
+    """What came of a step."""
+    return f"{one_line(step):<{NAME}} {taken:,} rows in, {rows:,} out  {seconds:.1f} s"
 
 
 @contextmanager

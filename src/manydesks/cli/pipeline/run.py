@@ -9,7 +9,7 @@ from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.consent import consent
 from manydesks.cli.invocation import Invocation
 from manydesks.cli.output import Column
-from manydesks.cli.pipeline.behind import behind_words
+from manydesks.cli.pipeline.behind import begins_words, behind_words
 from manydesks.cli.pipeline.master import master_option
 from manydesks.cli.pipeline.opening import open_lake, open_settings, open_spark, open_store
 from manydesks.cli.pipeline.progress import progress
@@ -23,14 +23,17 @@ STEP_COLUMNS = (
 
 
 @click.command(cls=Command)
+@click.option("--begin-incomplete", "incomplete", is_flag=True, help="Begin a lost lake with what the store still has.")
 @master_option
 @pass_invocation
-def run(invocation: Invocation) -> None:
+def run(invocation: Invocation, incomplete: bool) -> None:
     """Bring the lake up to the ledger, and its tables with it.
 
-    Running it twice changes nothing; one that was stopped is taken up where it was.
+    Running it twice changes nothing; one that was stopped is taken up where it was. If the lake is lost and the store
+    has let go of old events, there is no way to have these again but a copy of the lake: --begin-incomplete begins one
+    without them, and the lake says so from then on.
     """
-    _bring(invocation, rebuild=False)
+    _bring(invocation, rebuild=False, incomplete=incomplete)
 
 
 @click.command(cls=Command)
@@ -48,10 +51,11 @@ def rebuild(invocation: Invocation, yes: bool) -> int:
     return exits.OK
 
 
-def _bring(invocation: Invocation, *, rebuild: bool) -> None:
+def _bring(invocation: Invocation, *, rebuild: bool, incomplete: bool = False) -> None:
     settings = open_settings(invocation)
     lake, db, out = open_lake(invocation, settings), open_store(invocation), invocation.out
     from manydesks.pipeline.disk import disk_refusals
+    from manydesks.pipeline.jobs.archive import check_archive
     from manydesks.pipeline.jobs.whole import run as bring
     from manydesks.pipeline.lock import PATIENCE_SECONDS, hold
     from manydesks.pipeline.schemas import EVENTS
@@ -59,6 +63,7 @@ def _bring(invocation: Invocation, *, rebuild: bool) -> None:
     from manydesks.pipeline.sources.ledger import heads
     from manydesks.pipeline.tables import covered, sweep
 
+    check_archive(db, lake, incomplete=incomplete)
     head = heads(db).events
     # a lake that is busy or cannot be written: said now, not after Spark has started
     with progress(out) as bar:
@@ -69,7 +74,16 @@ def _bring(invocation: Invocation, *, rebuild: bool) -> None:
     begun = invocation.clock.monotonic()
     with progress(out) as bar, open_spark(invocation, settings, bar, bulk=bulk) as spark:
         started = (invocation.clock.monotonic() - begun) / 1000
-        report = bring(db, lake, spark, bar.step, rebuild=rebuild, patience=PATIENCE_SECONDS)
+        report = bring(
+            db,
+            lake,
+            spark,
+            bar.step,
+            rebuild=rebuild,
+            patience=PATIENCE_SECONDS,
+            ended=bar.ended,
+            incomplete=incomplete,
+        )
     # after the commit, and also when nothing was new: an earlier run may have been stopped just before this
     if report.to_seq:
         invocation.door.ask("mark_archived", seq=report.to_seq)
@@ -79,13 +93,16 @@ def _bring(invocation: Invocation, *, rebuild: bool) -> None:
         told = [
             {"step": name, "rowsIn": taken, "rowsOut": rows, "seconds": seconds} for name, taken, rows, seconds in steps
         ]
-        out.value({"fromSeq": report.from_seq, "toSeq": report.to_seq, "behind": behind, "steps": told})
+        reach = {"beginsAt": report.begins, "fromSeq": report.from_seq, "toSeq": report.to_seq, "behind": behind}
+        out.value({**reach, "steps": told})
         return
     out.table(
         STEP_COLUMNS,
         ((name, _number(taken), _number(rows), f"{seconds:.1f}") for name, taken, rows, seconds in steps),
     )
     out.line(f"The lake reaches event {report.to_seq:,}; {behind_words(behind)}.")
+    if report.begins > 1:
+        out.line(begins_words(report.begins))
 
 
 def _number(rows: int | None) -> str | None:

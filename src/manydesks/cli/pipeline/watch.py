@@ -31,15 +31,15 @@ def watch(invocation: Invocation, parent: int | None) -> None:
     settings = open_settings(invocation)
     lake, db, out = open_lake(invocation, settings), open_store(invocation), invocation.out
     from manydesks.pipeline.disk import disk_refusals
+    from manydesks.pipeline.jobs.archive import check_archive
     from manydesks.pipeline.jobs.watch import Watch
     from manydesks.pipeline.lock import PATIENCE_SECONDS, hold, watching
-    from manydesks.pipeline.sources.ledger import heads
     from manydesks.pipeline.stop import Stop, listening
     from manydesks.pipeline.tables import sweep
 
     stop = Stop(parent)
     with listening(stop):
-        heads(db)
+        check_archive(db, lake)
         # what is in the way is said at once, not after Spark has started
         with watching(lake), hold(lake, patience=PATIENCE_SECONDS) as held, disk_refusals(lake):
             sweep(held)

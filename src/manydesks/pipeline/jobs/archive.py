@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 
 from manydesks.domain.clock import Clock, SystemClock
 from manydesks.pipeline import tables
+from manydesks.pipeline.beginning import begin
 from manydesks.pipeline.disk import disk_refusals
 from manydesks.pipeline.jobs.runs import recorded
 from manydesks.pipeline.jobs.step import Progress, Step
 from manydesks.pipeline.lock import HeldLake, hold
 from manydesks.pipeline.place import Place
-from manydesks.pipeline.quality import check_no_gap, check_same_ledger
+from manydesks.pipeline.quality import check_ledger, check_no_gap
 from manydesks.pipeline.schemas import BODIES, EVENTS, TableSpec
-from manydesks.pipeline.sources.ledger import VIEWS, WINDOW, View, heads, windows
+from manydesks.pipeline.sources.ledger import VIEWS, WINDOW, View, heads, oldest, windows
 from manydesks.pipeline.sources.parquet import share_view
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ def archive(
     """Brings bronze up to where the store ends at the start of this run.
 
     Running it twice changes nothing; killing it anywhere loses and repeats nothing. Raises `LakeBusy` while another run
-    works, and `PipelineError` if there is no store, the ledger has a gap, the store is not this lake's, or the disk
-    refuses.
+    works, `LakeRefused` before anything is written if the store is not this lake's or does not go on where it ends, and
+    `PipelineError` if there is no store, the ledger has a gap, or the disk refuses.
     """
     check_archive(home_db, lake)
     with hold(lake) as held, disk_refusals(lake), recorded(held, clock or SystemClock(), "archive") as note:
@@ -67,30 +68,47 @@ def archive(
     return work.report()
 
 
-def check_archive(db: Path, lake: Place) -> None:
+def check_archive(db: Path, lake: Place, *, incomplete: bool = False) -> None:
     """Before anything is made: a store that is not there must not leave an empty lake behind, and the lake of a newer
-    version stays as it is."""
+    version or of another office stays as it is. `incomplete`: a lake may begin later than the ledger did."""
     heads(db)
     with disk_refusals(lake):
         tables.check_known(lake)
+        check_ledger(lake, db, incomplete=incomplete)
 
 
 class Archive:
     """One run under the lake's lock."""
 
-    def __init__(self, db: Path, held: HeldLake, spark: SparkSession, progress: Progress, clock: Clock) -> None:
+    def __init__(
+        self,
+        db: Path,
+        held: HeldLake,
+        spark: SparkSession,
+        progress: Progress,
+        clock: Clock,
+        *,
+        incomplete: bool = False,
+    ) -> None:
+        """`incomplete`: a lake without events may begin with the oldest one that the store still has."""
+        self._incomplete = incomplete
         self._db, self._held, self._spark, self._progress, self._clock = db, held, spark, progress, clock
         self._started = clock.monotonic()
         self._from_seq = 0
         self.steps: list[Step] = []
 
     def go(self) -> None:
-        for spec in (BODIES, EVENTS):
-            tables.ensure(self._held, spec)
         self._from_seq = self._covered(EVENTS)
         with disk_refusals(self._held.folder):
+            # once more, now that nobody else writes; and before anything is written
+            check_ledger(self._held.folder, self._db, incomplete=self._incomplete)
+            for spec in (BODIES, EVENTS):
+                tables.ensure(self._held, spec)
+            first = oldest(self._db)
+            if self._incomplete and not self._from_seq and first > 1:
+                begin(self._held, first, self._clock)
+                self._from_seq = first - 1
             ends = heads(self._db)
-            check_same_ledger(self._held.folder, self._db, self._from_seq, ends.events)
             # the texts first: once the lake covers an event, it has the body that the event names
             self._append(VIEWS["export_bodies"], ends.bodies)
             self._append(VIEWS["export_events"], ends.events)

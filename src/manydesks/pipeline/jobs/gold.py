@@ -32,7 +32,7 @@ from manydesks.pipeline.gold import (
     TOPICS_DAILY,
     TRACE_SUMMARY,
 )
-from manydesks.pipeline.jobs.step import Progress, Step
+from manydesks.pipeline.jobs.step import Ended, Progress, Step, unheard
 from manydesks.pipeline.jobs.together import together
 from manydesks.pipeline.jobs.topics import Topics
 from manydesks.pipeline.lock import HeldLake
@@ -108,9 +108,17 @@ class Gold:
     """One refresh under the lake's lock, up to where silver reaches."""
 
     def __init__(
-        self, held: HeldLake, spark: SparkSession, progress: Progress, clock: Clock, *, rebuild: bool = False
+        self,
+        held: HeldLake,
+        spark: SparkSession,
+        progress: Progress,
+        clock: Clock,
+        *,
+        rebuild: bool = False,
+        ended: Ended = unheard,
     ) -> None:
         self._held, self._spark, self._progress, self._clock = held, spark, progress, clock
+        self._ended = ended
         self._lake = held.folder
         self._rebuild = rebuild
         self._upto = min(tables.covered(self._lake, spec, spec.name) for spec in SILVER)
@@ -140,9 +148,11 @@ class Gold:
         behind = any(self._from(one) < self._upto for one in wanted)
         wants = behind or self._rebuild or (spec is TOPICS_DAILY and self._forgot())
         done = work() if wants else NOTHING
-        self._progress(spec.name, 1, 1)
+        self._progress(spec.name, done.taken, done.taken)
         seconds = (self._clock.monotonic() - begun) / 1000
-        self.steps.append(Step(name=spec.name, taken=done.taken, rows=done.rows, seconds=seconds))
+        step = Step(name=spec.name, taken=done.taken, rows=done.rows, seconds=seconds)
+        self.steps.append(step)
+        self._ended(step)
 
     def _from(self, spec: TableSpec) -> int:
         return 0 if self._rebuild else tables.reached(self._lake, spec)
@@ -159,6 +169,7 @@ class Gold:
             *(self._rows(*each, days if spec.by_day else None) for each in zip(making.sources, found, strict=True))
         )
         taken = sum(map(tables.rows_of, found))
+        self._progress(spec.name, 0, taken)
         if spec.by_day:
             written = tables.replace_days(self._held, spec, rows, days, self._mark(spec), self._clock, made_of=taken)
         else:
@@ -189,6 +200,7 @@ class Gold:
         terms = topics.terms_of_silver(self._rows(said, opened, days))
         # first: counting a day's words twice changes nothing
         taken = tables.rows_of(opened)
+        self._progress(TOPICS_DAILY.name, 0, taken)
         tables.replace_days(
             self._held, TERMS_DAILY, terms, days, self._mark(TERMS_DAILY), self._clock, made_of=taken * WORDS
         )

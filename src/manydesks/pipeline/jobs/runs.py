@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pyspark
 
 from manydesks.domain.clock import Clock
-from manydesks.domain.errors import PipelineError
+from manydesks.domain.errors import LakeRefused, PipelineError
 from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.place import Place, readable
 from manydesks.pipeline.schemas import PIPELINE_RUNS
@@ -46,7 +46,7 @@ class Done(Protocol):
 def recorded(held: HeldLake, clock: Clock, job: str) -> Iterator[Callable[[Done], None]]:
     """Adds a row about the job when it ends, well or not; it is told what was done.
 
-    A job that was killed leaves no row: nobody was there to write it.
+    A job that was killed leaves no row: nobody was there to write it. Nor does one that the lake is not for.
     """
     started_at, started = clock.now(), clock.monotonic()
     done: list[Done] = []
@@ -74,6 +74,8 @@ def recorded(held: HeldLake, clock: Clock, job: str) -> Iterator[Callable[[Done]
 
     try:
         yield done.append
+    except LakeRefused:
+        raise
     except PipelineError as error:
         with suppress(OSError):  # a disk that takes no rows takes no row about it either
             write(str(error))

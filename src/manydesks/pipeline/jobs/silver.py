@@ -16,10 +16,11 @@ from pyspark.sql import functions as F
 
 from manydesks.domain.clock import Clock
 from manydesks.pipeline import lookup, tables
+from manydesks.pipeline.beginning import begins
 from manydesks.pipeline.bronze import BODIES, EVENTS
 from manydesks.pipeline.columns import DAY, TableSpec
 from manydesks.pipeline.jobs.erase import erased_bodies
-from manydesks.pipeline.jobs.step import Progress, Step
+from manydesks.pipeline.jobs.step import Ended, Progress, Step, unheard
 from manydesks.pipeline.jobs.together import together
 from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.silver import (
@@ -75,12 +76,21 @@ class Silver:
     """One refresh under the lake's lock, up to where bronze reaches."""
 
     def __init__(
-        self, held: HeldLake, spark: SparkSession, progress: Progress, clock: Clock, *, rebuild: bool = False
+        self,
+        held: HeldLake,
+        spark: SparkSession,
+        progress: Progress,
+        clock: Clock,
+        *,
+        rebuild: bool = False,
+        ended: Ended = unheard,
     ) -> None:
         self._held, self._spark, self._progress, self._clock = held, spark, progress, clock
+        self._ended = ended
         self._lake = held.folder
         self._rebuild = rebuild
         self._upto = tables.covered(self._lake, EVENTS, EVENTS.name)
+        self._begins = begins(self._lake)
         #: whoever holds it may look into the two below, and fill them
         self._finding = Lock()
         #: by marks: the traces with events above it
@@ -104,15 +114,17 @@ class Silver:
 
     def _step(self, spec: TableSpec, work: Callable[[], int], *, also: TableSpec | None = None) -> None:
         begun = self._clock.monotonic()
-        self._progress(spec.name, 0, 1)
         wanted = [spec] if also is None else [spec, also]
         behind = any(self._from(one) < self._upto for one in wanted)
         # the ledger has no gaps: so many events lie above the mark
-        taken = self._upto - min(self._from(one) for one in wanted)
+        taken = self._upto - max(min(self._from(one) for one in wanted), min(self._begins - 1, self._upto))
+        self._progress(spec.name, 0, taken)
         rows = work() if behind or (self._rebuild and self._upto) else 0
-        self._progress(spec.name, 1, 1)
+        self._progress(spec.name, taken, taken)
         seconds = (self._clock.monotonic() - begun) / 1000
-        self.steps.append(Step(name=spec.name, taken=taken, rows=rows, seconds=seconds))
+        step = Step(name=spec.name, taken=taken, rows=rows, seconds=seconds)
+        self.steps.append(step)
+        self._ended(step)
 
     def _from(self, spec: TableSpec) -> int:
         return 0 if self._rebuild else tables.reached(self._lake, spec)

@@ -21,3 +21,11 @@ class Step:
     rows: int
     #: how long it took
     seconds: float
+
+
+#: told at the end of a step
+Ended = Callable[[Step], None]
+
+
+def unheard(step: Step) -> None:
+    """For a job that nobody listens to."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from manydesks.domain.clock import Clock, SystemClock
-from manydesks.domain.errors import LakeBusy, PipelineError
+from manydesks.domain.errors import LakeBusy, LakeRefused, PipelineError
 from manydesks.pipeline import tables
 from manydesks.pipeline.bronze import BODIES, EVENTS
 from manydesks.pipeline.disk import disk_refusals
@@ -33,6 +33,7 @@ from manydesks.pipeline.jobs.tail import Tail
 from manydesks.pipeline.jobs.whole import refresh
 from manydesks.pipeline.lock import HeldLake, hold, watching
 from manydesks.pipeline.place import Place
+from manydesks.pipeline.publish import published
 from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.silver import SILVER
 from manydesks.pipeline.sources.ledger import heads
@@ -152,6 +153,8 @@ class Watch:
                 if self._failure is not None:
                     raise self._failure
                 self._sign_off(None)
+            except LakeRefused:  # not the lake to leave a row in
+                raise
             except PipelineError as error:
                 if not self._noted:
                     self._sign_off(error)
@@ -348,7 +351,7 @@ class Watch:
 
 
 def level(lake: Place) -> bool:
-    """Whether everything that is made of bronze reaches as far as bronze does."""
+    """Whether everything that is made of bronze reaches as far as bronze does, what is published included."""
     reached = tables.covered(lake, EVENTS, EVENTS.name)
     made = all(tables.reached(lake, spec) >= reached for spec in (*SILVER, *GOLD))
-    return made and tables.covered(lake, BODIES, ERASURES) >= reached
+    return made and (published(lake) or 0) >= reached and tables.covered(lake, BODIES, ERASURES) >= reached

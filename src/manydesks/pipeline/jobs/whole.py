@@ -6,11 +6,13 @@ Each table goes on from where it stands, so the first run, the tenth and the one
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from manydesks.domain.clock import Clock, SystemClock
+from manydesks.pipeline.beginning import begins
 from manydesks.pipeline.disk import disk_refusals
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.jobs.archive import Archive, check_archive
@@ -20,7 +22,7 @@ from manydesks.pipeline.jobs.gold import Gold
 from manydesks.pipeline.jobs.runs import recorded
 from manydesks.pipeline.jobs.sessions import Sessions
 from manydesks.pipeline.jobs.silver import Silver
-from manydesks.pipeline.jobs.step import Progress, Step
+from manydesks.pipeline.jobs.step import Ended, Progress, Step, unheard
 from manydesks.pipeline.lock import HeldLake, hold
 from manydesks.pipeline.place import Place
 from manydesks.pipeline.publish import publish
@@ -41,6 +43,8 @@ class RunReport:
     rows: int
     #: texts added
     bodies: int
+    #: the first event that the lake was ever to hold; above 1: it lacks those before
+    begins: int
     #: what each table took, in the order of the work
     steps: tuple[Step, ...]
 
@@ -54,13 +58,17 @@ def run(
     *,
     rebuild: bool = False,
     patience: float = 0.0,
+    ended: Ended = unheard,
+    incomplete: bool = False,
 ) -> RunReport:
     """Brings the whole lake up to where the store ends at the start of this run; raises as `archive` does.
 
     `rebuild`: silver and gold are made anew from all of bronze. `patience`: seconds that a busy lake is waited for.
+    `ended`: told what each step took, from the threads of the steps. `incomplete`: a lake without events may begin with
+    the oldest one that the store still has.
     """
     clock = clock or SystemClock()
-    check_archive(db, lake)
+    check_archive(db, lake, incomplete=incomplete)
     job = "rebuild" if rebuild else "run"
     with (
         hold(lake, patience=patience) as held,
@@ -68,34 +76,48 @@ def run(
         recorded(held, clock, job) as note,
         in_one_sentence("Spark could not bring the lake up to date"),
     ):
-        bronze = Archive(db, held, spark, progress, clock)
+        bronze = Archive(db, held, spark, progress, clock, incomplete=incomplete)
         try:
             bronze.go()
         finally:
             note(bronze.report())
+        _tell(bronze.steps, ended)
         mail = Sessions(db.parent, held, spark, progress, clock)
         mail.go()
-        steps = refresh(held, spark, progress, clock, rebuild=rebuild)
+        _tell(mail.steps, ended)
+        steps = refresh(held, spark, progress, clock, rebuild=rebuild, ended=ended)
     done = bronze.report()
     return RunReport(
         from_seq=done.from_seq,
         to_seq=done.to_seq,
         rows=done.rows,
         bodies=done.bodies,
+        begins=begins(lake),
         steps=(*done.steps, *mail.steps, *steps),
     )
 
 
 def refresh(
-    held: HeldLake, spark: SparkSession, progress: Progress, clock: Clock, *, rebuild: bool = False
+    held: HeldLake,
+    spark: SparkSession,
+    progress: Progress,
+    clock: Clock,
+    *,
+    rebuild: bool = False,
+    ended: Ended = unheard,
 ) -> list[Step]:
     """All that follows from bronze, in its order, for `run` and for a round of `watch`; what each table took."""
-    silver = Silver(held, spark, progress, clock, rebuild=rebuild)
+    silver = Silver(held, spark, progress, clock, rebuild=rebuild, ended=ended)
     silver.refresh()
-    gold = Gold(held, spark, progress, clock, rebuild=rebuild)
+    gold = Gold(held, spark, progress, clock, rebuild=rebuild, ended=ended)
     gold.refresh()
     publish(held, clock)
     # last: what silver was made of may be emptied only now
     erase(held, spark, clock)
     tidy(held, clock)
     return [*silver.steps, *gold.steps]
+
+
+def _tell(steps: Iterable[Step], ended: Ended) -> None:
+    for step in steps:
+        ended(step)

@@ -32,7 +32,7 @@ TOOL = Tool(
     description=(
         "Look up figures about the office's past: work, waiting times, costs, hand-offs, failures and topics, by day. "
         "Good for reports and for questions like 'what did last week cost' or 'who is overloaded'; not for what was "
-        "said: there are no messages in it. The figures are made now and then: `behind` says how many events they "
+        "said: no message is in it as a whole. The figures are made now and then: `behind` says how many events they "
         "have not seen. Tables: agent_daily and channel_daily (counts and percentiles), handoff_matrix (who gave work "
         "to whom), trace_summary (each request as a whole: time, cost, critical path), cost_daily (by agent, provider "
         "and model), dead_letters (what failed for good), busy_hours (by weekday and hour), topics_daily (unusual "

@@ -1,0 +1,227 @@
+"""How a lake stands, by its logs and locks alone: no Spark is started here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from manydesks.cli.pipeline.status import remarks
+from manydesks.domain.clock import SystemClock
+from manydesks.domain.errors import LakeRefused
+from manydesks.pipeline import tables
+from manydesks.pipeline.beginning import begin
+from manydesks.pipeline.bronze import BODIES, EVENTS, PIPELINE_RUNS
+from manydesks.pipeline.gold import AGENT_DAILY, GOLD
+from manydesks.pipeline.jobs.archive import Archive, archive
+from manydesks.pipeline.jobs.erase import MARK as ERASURES
+from manydesks.pipeline.jobs.runs import recorded
+from manydesks.pipeline.jobs.watch import Watch
+from manydesks.pipeline.jobs.whole import run
+from manydesks.pipeline.lock import hold, watching
+from manydesks.pipeline.publish import publish
+from manydesks.pipeline.quality import why_refused
+from manydesks.pipeline.silver import MESSAGES, SILVER
+from manydesks.pipeline.sources.ledger import VIEWS, Window, read_view
+from manydesks.pipeline.standing import standing
+from manydesks.pipeline.stop import Stop
+
+if TYPE_CHECKING:
+    from manydesks.pipeline.columns import TableSpec
+
+CLOCK = SystemClock()
+
+
+def reach(lake: Path, upto: int, *specs: TableSpec) -> None:
+    """What a run leaves in the log of these tables, without the rows."""
+    with hold(lake) as held:
+        for spec in specs:
+            tables.ensure(held, spec)
+            tables.advance(held, spec, tables.Mark(app=spec.name, version=upto), CLOCK)
+
+
+def take(lake: Path, db: Path, upto: int) -> None:
+    """The events go into bronze, read as the archive reads them."""
+    view = VIEWS["export_events"]
+
+    def write(folder: Path) -> None:
+        after = tables.covered(lake, EVENTS, EVENTS.name)
+        batches = list(read_view(db, view, Window(after + 1, upto), adbc=False))
+        pq.write_table(pa.Table.from_batches(batches), folder / "part-0.parquet")
+
+    with hold(lake) as held:
+        tables.ensure(held, EVENTS)
+        mark = tables.Mark(app=EVENTS.name, version=upto)
+        tables.append_files_once(held, EVENTS, write, mark, CLOCK, lambda written: None)
+
+
+def finish(lake: Path, upto: int) -> None:
+    """What the end of a run leaves."""
+    with hold(lake) as held:
+        publish(held, CLOCK)
+        tables.ensure(held, BODIES)
+        tables.advance(held, BODIES, tables.Mark(app=ERASURES, version=upto), CLOCK)
+
+
+def tell(lake: Path, upto: int, *, ok: bool = True) -> None:
+    """The row about a run."""
+    row = {"job": "run", "started_at": upto, "ended_at": upto, "seconds": 0.1, "ok": ok, "to_seq": upto}
+    with hold(lake) as held:
+        tables.append_row(held, PIPELINE_RUNS, row, CLOCK)
+
+
+def test_no_lake_is_level_with_an_empty_ledger_only(ledger: Any, lake: Path) -> None:
+    found = standing(lake, ledger.path)
+    assert (found.bronze, found.published, found.behind, found.level) == (0, None, 0, True)
+    ledger.add(4)
+    found = standing(lake, ledger.path)
+    assert (found.behind, found.level, found.broken_off, remarks(found)) == (4, True, False, [])
+    assert not lake.exists()
+
+
+def test_each_layer_is_told_and_what_was_broken_off(ledger: Any, lake: Path) -> None:
+    ledger.add(9)
+    take(lake, ledger.path, 6)
+    reach(lake, 6, *SILVER, *GOLD)
+    finish(lake, 6)
+    tell(lake, 6)
+    found = standing(lake, ledger.path)
+    assert (found.bronze, found.silver, found.gold, found.published, found.erased) == (6, 6, 6, 6, 6)
+    assert (found.behind, found.level, found.broken_off, remarks(found)) == (3, True, False, [])
+
+    # a run that was killed in silver: bronze is level with the ledger, and nothing else is
+    take(lake, ledger.path, 9)
+    reach(lake, 9, MESSAGES)
+    found = standing(lake, ledger.path)
+    assert (found.bronze, found.silver, found.gold, found.published, found.behind) == (9, 6, 6, 6, 0)
+    assert (found.level, found.broken_off) == (False, True)
+    first, second = remarks(found)
+    assert first.startswith("A run was broken off before its end")
+    assert first.endswith("`manydesks pipeline run` goes on where it was.")
+    assert second == "Texts that were forgotten after event 6 are still in the lake until then."
+
+    # killed in gold, and before it was published
+    reach(lake, 9, *SILVER)
+    assert (standing(lake, ledger.path).silver, standing(lake, ledger.path).gold) == (9, 6)
+    reach(lake, 9, *GOLD)
+    found = standing(lake, ledger.path)
+    assert (found.gold, found.published, found.broken_off) == (9, 6, True)
+    finish(lake, 9)
+    assert standing(lake, ledger.path).level
+
+
+def test_what_a_watch_has_left_or_a_run_that_failed_is_not_called_broken_off(ledger: Any, lake: Path) -> None:
+    ledger.add(9)
+    take(lake, ledger.path, 9)
+    for ok in (True, False):
+        tell(lake, 9, ok=ok)
+        found = standing(lake, ledger.path)
+        assert (found.level, found.broken_off) == (False, False)
+        assert remarks(found)[0].startswith("What bronze has is not yet in all of silver")
+
+
+def test_a_run_that_goes_on_is_told_and_not_called_broken_off(ledger: Any, lake: Path) -> None:
+    ledger.add(9)
+    take(lake, ledger.path, 9)
+    with hold(lake):
+        found = standing(lake, ledger.path)
+        assert (found.worker, found.watcher, found.broken_off) == (str(os.getpid()), None, False)
+        assert remarks(found) == []
+    with watching(lake):
+        found = standing(lake, ledger.path)
+        assert (found.worker, found.watcher, found.broken_off) == (None, str(os.getpid()), False)
+    assert standing(lake, ledger.path).broken_off
+    with hold(lake):  # who has looked is not in the way
+        pass
+
+
+def test_a_lake_of_another_ledger(ledger: Any, lake: Path) -> None:
+    ledger.add(4)
+    reach(lake, 9, EVENTS)
+    found = standing(lake, ledger.path)
+    assert (found.ahead, found.behind) == (5, 0)
+    assert "reaches event 9, but the ledger ends at 4" in remarks(found)[0]
+    ledger.execute("delete from events")
+    assert remarks(standing(lake, ledger.path))[0].startswith("The lake is of another ledger")
+    # as high, and another history
+    ledger.add(9)
+    found = standing(lake, ledger.path)
+    assert (found.ahead, found.behind) == (0, 0)
+    assert "event 9 is not the same" in remarks(found)[0]
+
+
+def test_a_lost_lake_and_a_store_that_has_let_go(ledger: Any, lake: Path) -> None:
+    ledger.add(9)
+    ledger.execute("delete from events where seq <= 5")
+    (said,) = remarks(standing(lake, ledger.path))
+    assert "events 1 to 5 are missing" in said
+    assert "Put a copy of the lake in its place, which keeps everything" in said
+    assert "`manydesks pipeline run --begin-incomplete` begins with event 6" in said
+    with hold(lake) as held:
+        tables.ensure(held, EVENTS)
+        begin(held, 6, CLOCK)
+    # a run that is killed here is taken up with or without the flag
+    found = standing(lake, ledger.path)
+    assert (found.begins, found.bronze, found.behind, found.refusal) == (6, 5, 4, None)
+    assert why_refused(lake, ledger.path, incomplete=True) is None
+    assert remarks(found)[0] == "The lake begins with event 6: what happened before is in none of its tables."
+
+
+def test_a_lake_that_ends_before_the_store_begins(ledger: Any, lake: Path) -> None:
+    """An older copy of it, or a store that lets go of what was not archived."""
+    ledger.add(9)
+    take(lake, ledger.path, 3)
+    ledger.execute("delete from events where seq <= 5")
+    for incomplete in (False, True):
+        said = why_refused(lake, ledger.path, incomplete=incomplete) or ""
+        assert "events 4 to 5 are missing" in said
+        assert "name another place in the setting pipeline.lake" in said
+    ledger.execute("delete from events where seq <= 8")
+    assert why_refused(lake.with_name("other"), ledger.path, incomplete=True) is None
+
+
+def test_a_lake_of_another_office_stays_as_it_is(
+    ledger: Any, lake: Path, tmp_path: Path, make_ledger: Callable[[Path], Any]
+) -> None:
+    other = make_ledger(tmp_path / "other.db")
+    other.add(20)
+    take(lake, other.path, 20)
+    (lake / EVENTS.folder / "data" / "0123456789abcdef").mkdir()  # as a killed attempt leaves it
+    (lake / ".lock").unlink()
+    (lake / ".next").unlink()
+    ledger.add(20, agent="another history")
+    spark: Any = None  # it is not asked
+    before = sorted(lake.rglob("*"))
+    for bring in (archive, run):
+        with pytest.raises(LakeRefused, match="event 20 is not the same"):
+            bring(ledger.path, lake, spark, print)
+    with pytest.raises(LakeRefused, match="event 20 is not the same"):
+        Watch(ledger.path, lake, spark, tmp_path, told=print, archived=bool, stop=Stop()).run()
+    assert sorted(lake.rglob("*")) == before
+
+    # also if it is found out only once the lake is held
+    with hold(lake) as held:
+        held_before = sorted(lake.rglob("*"))
+        with pytest.raises(LakeRefused), recorded(held, CLOCK, "run"):
+            Archive(ledger.path, held, spark, print, CLOCK).go()
+        assert sorted(lake.rglob("*")) == held_before
+
+
+def test_tables_that_are_made_otherwise_by_now(ledger: Any, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger.add(9)
+    take(lake, ledger.path, 9)
+    reach(lake, 9, *SILVER, *GOLD)
+    finish(lake, 9)
+    tell(lake, 9)
+    monkeypatch.setattr(tables, "making_of", lambda spec: 1_000 if spec is AGENT_DAILY else 0)
+    found = standing(lake, ledger.path)
+    assert (found.gold, found.outdated, found.level) == (9, ("agent_daily",), False)
+    assert remarks(found) == ["Tables are made in another way by now (agent_daily); the next run does so."]
