@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from manydesks.domain.clock import SystemClock
 from manydesks.pipeline import tables
 from manydesks.pipeline.columns import TableSpec
+from manydesks.pipeline.commit import Change
 from manydesks.pipeline.gold import (
     AGENT_DAILY,
     BUSY_HOURS,
@@ -31,6 +32,7 @@ from manydesks.pipeline.jobs.gold import ERASED, Gold
 from manydesks.pipeline.jobs.silver import Silver
 from manydesks.pipeline.jobs.step import Progress
 from manydesks.pipeline.lock import hold
+from manydesks.pipeline.rebuilding import begin_rebuild, unbuilt
 from manydesks.pipeline.silver import SILVER
 from manydesks.testing.history import DAY_MS, Made, Shape, history
 
@@ -62,10 +64,21 @@ def bring(
     """Archive and refresh all layers; rows of gold written, by table."""
     archive(ledger.path, lake, spark, quiet)
     with hold(lake) as held:
-        Silver(held, spark, quiet, SystemClock(), rebuild=rebuild).refresh()
-        job = Gold(held, spark, progress, SystemClock(), rebuild=rebuild)
+        if rebuild:
+            begin_rebuild(held, SystemClock())
+        Silver(held, spark, quiet, SystemClock()).refresh()
+        job = Gold(held, spark, progress, SystemClock())
         job.refresh()
     return {step.name: step.rows for step in job.steps}
+
+
+def damage(lake: Path) -> None:
+    """A file of each table of silver and gold is lost, and nothing in their marks tells of it."""
+    clock = SystemClock()
+    with hold(lake) as held:
+        for spec in (*SILVER, *GOLD):
+            lost = tables.snapshot(lake, spec)[0]
+            tables.commit(held, spec, lambda folder: None, clock, Change(removed=[lost.removal(clock.now())]))
 
 
 def late(events: list[Made]) -> list[Made]:
@@ -114,7 +127,16 @@ def test_a_table_that_grew_is_one_that_was_made_at_once(
         assert table_rows(grown, spec) == made, spec.name
         assert made, spec.name
     agree(spark, at_once)
-    bring(ledger, grown, spark, rebuild=True)
+    damage(grown)
+    with pytest.raises(Killed):
+        bring(ledger, grown, spark, killed_in_the_middle, rebuild=True)
+    left = unbuilt(grown)
+    assert not left.silver
+    assert {"cost_daily"} <= set(left.gold) < {spec.name for spec in GOLD}
+    # what the rebuild has left, an ordinary run makes anew, and nothing else
+    written = bring(ledger, grown, spark)
+    assert not unbuilt(grown)
+    assert {name for name, rows in written.items() if rows} == set(left.gold) - {"terms_daily"}
     for spec in (*SILVER, *GOLD):
         assert table_rows(grown, spec) == table_rows(at_once, spec), spec.name
     [again] = [row for row in tables.read(spark, at_once, DEAD_LETTERS).collect() if row["deaths"] == 2]

@@ -3,12 +3,14 @@ equal to the ledger, and its tables to what they would be if they were made at o
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,18 +20,25 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
 from manydesks.desk.sandboxes import tree
+from manydesks.domain.clock import SystemClock
 from manydesks.pipeline import tables
-from manydesks.pipeline.commit import COMMITTED
+from manydesks.pipeline.commit import COMMITTED, Change
 from manydesks.pipeline.gold import GOLD
+from manydesks.pipeline.jobs.watch import Watch
 from manydesks.pipeline.jobs.whole import run
+from manydesks.pipeline.lock import hold
 from manydesks.pipeline.schemas import BODIES, EVENTS
 from manydesks.pipeline.silver import MESSAGES, SILVER
+from manydesks.pipeline.stop import Stop
+from manydesks.settings.home import Home
 from manydesks.testing.history import Made, Shape, history
+from manydesks.testing.simulate import simulate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.pipeline.conftest import Ledger
+    from manydesks.pipeline.columns import TableSpec
+    from tests.pipeline.conftest import Ledger, TableRows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -202,6 +211,75 @@ def test_a_watch_that_is_killed_loses_and_repeats_nothing(
     for one in killed:
         one.gone()
     check(ledger, lake, spark, table_rows)
+
+
+def damage(lake: Path) -> None:
+    """A file of each table of silver and gold is lost, and nothing in their marks tells of it."""
+    clock = SystemClock()
+    with hold(lake) as held:
+        for spec in (*SILVER, *GOLD):
+            lost = tables.snapshot(lake, spec)[:1]
+            removed = [file.removal(clock.now()) for file in lost]
+            tables.commit(held, spec, lambda folder: None, clock, Change(removed=removed))
+
+
+def kill_rebuild(home: Path, layer: Sequence[TableSpec]) -> None:
+    """As soon as the command has made a table of this layer anew: others of it are still to come."""
+    lake = home / "lake"
+    before = {spec.name: tables.version(lake, spec) for spec in layer}
+    variables = {**os.environ, "MANYDESKS_HOME": str(home), "MANYDESKS_PIPELINE__MASTER": "local[2]"}
+    command = [sys.executable, "-m", "manydesks", "pipeline", "rebuild", "--yes"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=variables, start_new_session=True) as process:
+        while before == {spec.name: tables.version(lake, spec) for spec in layer}:
+            assert process.poll() is None, "it ended before it was killed"
+        process.kill()
+        assert process.wait() == -signal.SIGKILL
+        assert process.stdout is not None
+        assert process.stdout.read() == b""  # until its Java is gone too
+    assert not all(tables.version(lake, spec) > before[spec.name] for spec in layer)
+
+
+def manydesks(home: Path, *words: str) -> str:
+    variables = {**os.environ, "MANYDESKS_HOME": str(home)}
+    command = [sys.executable, "-m", "manydesks", *words]
+    return subprocess.run(command, capture_output=True, text=True, env=variables, check=True).stdout
+
+
+def status(home: Path) -> Any:
+    return json.loads(manydesks(home, "pipeline", "status", "--json"))
+
+
+@pytest.mark.deep  # and every time, with one that is stopped at the same places: `test_gold.py`
+def test_a_rebuild_that_is_killed_is_taken_up(
+    home: Path, spark: SparkSession, tmp_path: Path, table_rows: TableRows
+) -> None:
+    """By a run, and by a watch; also if something was archived since."""
+    simulate(Home(home), Shape(events=400, agents=2, days=2), lambda done: None)
+    db, lake = home / "office.db", home / "lake"
+    run(db, lake, spark, quiet)
+    expected = {spec.name: table_rows(lake, spec) for spec in (*SILVER, *GOLD)}
+
+    damage(lake)
+    kill_rebuild(home, SILVER)
+    assert "A rebuild was broken off before its end." in manydesks(home, "pipeline", "status")
+    value = status(home)
+    assert (0 < len(value["rebuilding"]["silver"]) < len(SILVER), len(value["rebuilding"]["gold"])) == (True, len(GOLD))
+    assert (value["level"], value["behind"]) == (False, 0)
+    manydesks(home, "agent", "add", "another")
+    run(db, lake, spark, quiet, patience=600)
+    assert {spec.name: table_rows(lake, spec) for spec in (*SILVER, *GOLD)} == expected
+    assert status(home)["rebuilding"] is None
+
+    damage(lake)
+    kill_rebuild(home, GOLD)
+    left = status(home)["rebuilding"]
+    assert (left["silver"], 0 < len(left["gold"]) < len(GOLD), left["published"]) == ([], True, True)
+    stop = Stop()
+    Watch(db, lake, spark, tmp_path, told=lambda round: stop.ask(), archived=bool, stop=stop, gold_seconds=0.0).run()
+    assert {spec.name: table_rows(lake, spec) for spec in (*SILVER, *GOLD)} == expected
+    assert status(home)["level"]
+    run(db, lake, spark, quiet, rebuild=True)
+    assert {spec.name: table_rows(lake, spec) for spec in (*SILVER, *GOLD)} == expected
 
 
 DEAD_JAVA = """

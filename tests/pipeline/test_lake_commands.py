@@ -17,6 +17,7 @@ from manydesks.pipeline import tables
 from manydesks.pipeline.bronze import EVENTS, PIPELINE_RUNS
 from manydesks.pipeline.gold import GOLD
 from manydesks.pipeline.lock import hold
+from manydesks.pipeline.rebuilding import begin_rebuild
 from manydesks.pipeline.silver import TRANSCRIPTS
 from manydesks.store.store import Store
 
@@ -84,7 +85,12 @@ def test_status_tells_each_layer_and_who_works_on_the_lake(home: Path, lake: Pat
     told = json.loads(manydesks(home, "status", "--json").stdout)
     assert (told["ahead"], told["behind"], told["worker"]) == (9_000, 0, None)
     assert told["layers"] == {"bronze": 9_000, "silver": 0, "gold": 0, "published": None, "forgotten": 0}
-    assert (told["level"], told["brokenOff"]) == (False, True)
+    assert (told["level"], told["brokenOff"], told["rebuilding"]) == (False, True, None)
+    with hold(lake) as held:
+        tables.advance(held, TRANSCRIPTS, tables.Mark(app=TRANSCRIPTS.name, version=9_000), SystemClock())
+        begin_rebuild(held, SystemClock())
+    told = json.loads(manydesks(home, "status", "--json").stdout)
+    assert told["rebuilding"] == {"silver": ["transcripts"], "gold": [], "published": False}
 
 
 def test_compact(home: Path, lake: Path) -> None:

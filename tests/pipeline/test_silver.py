@@ -19,6 +19,7 @@ from manydesks.pipeline.jobs.archive import archive
 from manydesks.pipeline.jobs.erase import erase
 from manydesks.pipeline.jobs.silver import Silver
 from manydesks.pipeline.lock import hold
+from manydesks.pipeline.rebuilding import begin_rebuild
 from manydesks.pipeline.silver import MESSAGES, QUARANTINED_SPANS, SILVER, SPANS, TRACES, TRANSCRIPTS
 from manydesks.testing.history import DAY_MS, Made, Shape, history
 
@@ -37,7 +38,9 @@ def bring(ledger: Ledger, lake: Path, spark: SparkSession, *, rebuild: bool = Fa
     """Archive and refresh; rows written, by table."""
     archive(ledger.path, lake, spark, quiet)
     with hold(lake) as held:
-        job = Silver(held, spark, quiet, SystemClock(), rebuild=rebuild)
+        if rebuild:
+            begin_rebuild(held, SystemClock())
+        job = Silver(held, spark, quiet, SystemClock())
         job.refresh()
     return {step.name: step.rows for step in job.steps}
 

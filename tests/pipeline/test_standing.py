@@ -24,12 +24,13 @@ from manydesks.pipeline.gold import AGENT_DAILY, GOLD
 from manydesks.pipeline.jobs.archive import Archive, archive
 from manydesks.pipeline.jobs.erase import MARK as ERASURES
 from manydesks.pipeline.jobs.runs import recorded
-from manydesks.pipeline.jobs.watch import Watch
+from manydesks.pipeline.jobs.watch import Watch, level
 from manydesks.pipeline.jobs.whole import run
 from manydesks.pipeline.lock import hold, watching
 from manydesks.pipeline.publish import publish
 from manydesks.pipeline.quality import why_refused
-from manydesks.pipeline.silver import MESSAGES, SILVER
+from manydesks.pipeline.rebuilding import begin_rebuild, unbuilt
+from manydesks.pipeline.silver import MESSAGES, RUNS, SILVER
 from manydesks.pipeline.sources.ledger import VIEWS, Window, read_view
 from manydesks.pipeline.standing import standing
 from manydesks.pipeline.stop import Stop
@@ -42,10 +43,11 @@ CLOCK = SystemClock()
 
 def reach(lake: Path, upto: int, *specs: TableSpec) -> None:
     """What a run leaves in the log of these tables, without the rows."""
+    seen = {tables.REBUILD: tables.rebuilds(lake)}
     with hold(lake) as held:
         for spec in specs:
             tables.ensure(held, spec)
-            tables.advance(held, spec, tables.Mark(app=spec.name, version=upto), CLOCK)
+            tables.advance(held, spec, tables.Mark(app=spec.name, version=upto, also=seen), CLOCK)
 
 
 def take(lake: Path, db: Path, upto: int) -> None:
@@ -116,6 +118,54 @@ def test_each_layer_is_told_and_what_was_broken_off(ledger: Any, lake: Path) -> 
     assert (found.gold, found.published, found.broken_off) == (9, 6, True)
     finish(lake, 9)
     assert standing(lake, ledger.path).level
+
+
+def test_a_rebuild_that_was_broken_off_is_known_until_it_has_come_to_its_end(ledger: Any, lake: Path) -> None:
+    """Although each table reaches as far as before, and no event is new."""
+    ledger.add(9)
+    with hold(lake) as held:
+        tables.ensure(held, EVENTS)
+        begin_rebuild(held, CLOCK)  # of nothing
+    assert tables.rebuilds(lake) == 0
+    take(lake, ledger.path, 9)
+    reach(lake, 9, *SILVER, *GOLD)
+    finish(lake, 9)
+    tell(lake, 9)
+    assert (standing(lake, ledger.path).level, level(lake), bool(unbuilt(lake))) == (True, True, False)
+
+    with hold(lake) as held:
+        begin_rebuild(held, CLOCK)
+        (said,) = remarks(standing(lake, ledger.path))
+    assert said.startswith("A rebuild has not come to its end yet; still to be made anew: all of silver; all of gold;")
+    found = standing(lake, ledger.path)
+    assert (found.silver, found.gold, found.published, found.behind) == (9, 9, 9, 0)
+    assert (found.level, level(lake), found.broken_off, found.outdated) == (False, False, False, ())
+    assert {tables.reached(lake, spec) for spec in (*SILVER, *GOLD)} == {0}
+    broken_off = "A rebuild was broken off before its end. Still to be made anew:"
+    assert remarks(found) == [
+        f"{broken_off} all of silver; all of gold; what is published; `manydesks pipeline run` does so."
+    ]
+
+    # killed between two tables
+    reach(lake, 9, *(spec for spec in SILVER if spec not in (MESSAGES, RUNS)))
+    assert unbuilt(lake).silver == ("messages", "runs")
+    with watching(lake):
+        (said,) = remarks(standing(lake, ledger.path))
+    assert said.startswith(f"{broken_off} messages, runs of silver; all of gold; what is published;")
+    assert said.endswith("; the watch does so with its next round.")
+    # and once more, from the beginning
+    with hold(lake) as held:
+        begin_rebuild(held, CLOCK)
+    assert len(unbuilt(lake).silver) == len(SILVER)
+
+    # killed before it was published
+    reach(lake, 9, *SILVER, *GOLD)
+    found = standing(lake, ledger.path)
+    assert (found.level, level(lake)) == (False, False)
+    assert remarks(found) == [f"{broken_off} what is published; `manydesks pipeline run` does so."]
+    finish(lake, 9)
+    found = standing(lake, ledger.path)
+    assert (found.level, level(lake), remarks(found)) == (True, True, [])
 
 
 def test_what_a_watch_has_left_or_a_run_that_failed_is_not_called_broken_off(ledger: Any, lake: Path) -> None:

@@ -78,7 +78,14 @@ def publish(held: HeldLake, clock: Clock) -> Published:
         for spec in specs:
             rows += _fill(db, spec, _rows(lake, spec))
         db.execute("create table meta (name text primary key, value text not null) strict")
-        meta = {"version": VERSION, "to_seq": to_seq, "built_at": clock.now(), "versions": versions}
+        meta = {
+            "version": VERSION,
+            "to_seq": to_seq,
+            "built_at": clock.now(),
+            "versions": versions,
+            # of the table that was made anew least lately
+            tables.REBUILD: min(tables.covered(lake, spec, tables.REBUILD) for spec in specs),
+        }
         db.executemany("insert into meta values (?, ?)", [(name, str(value)) for name, value in meta.items()])
         db.commit()
     sync([new])
@@ -93,6 +100,11 @@ def published(lake: Place) -> int | None:
     if not meta or (isinstance(lake, Remote) and json.loads(meta["versions"]).get("lake") != str(lake)):
         return None
     return int(meta["to_seq"])
+
+
+def published_rebuild(lake: Place) -> int:
+    """The last rebuild that the file has seen."""
+    return int(_meta(here(lake) / FILE).get(tables.REBUILD, 0))
 
 
 def _fill(db: sqlite3.Connection, spec: TableSpec, rows: Iterable[tuple[Any, ...]]) -> int:

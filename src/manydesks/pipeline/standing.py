@@ -21,6 +21,7 @@ from manydesks.pipeline.lock import watcher, worker
 from manydesks.pipeline.place import Place
 from manydesks.pipeline.publish import published
 from manydesks.pipeline.quality import why_refused
+from manydesks.pipeline.rebuilding import Unbuilt, unbuilt
 from manydesks.pipeline.silver import SILVER
 from manydesks.pipeline.sources.ledger import heads
 
@@ -43,6 +44,8 @@ class Standing:
     erased: int
     #: tables whose rows are made otherwise by now, and are made anew by the next run
     outdated: tuple[str, ...]
+    #: what a rebuild was to make anew, and has not yet
+    unbuilt: Unbuilt
     #: the process that writes the lake just now, and that of a `watch`
     worker: str | None
     watcher: str | None
@@ -65,7 +68,7 @@ class Standing:
     def level(self) -> bool:
         """All that is made of bronze reaches as far as bronze does."""
         least = min(self.silver, self.gold, self.erased, self.published or 0)
-        return least >= self.bronze and not self.outdated
+        return least >= self.bronze and not self.outdated and not self.unbuilt
 
     @property
     def broken_off(self) -> bool:
@@ -93,9 +96,8 @@ def standing(lake: Place, db: Path) -> Standing:
         published=shown,
         begins=begins(lake),
         erased=tables.covered(lake, BODIES, ERASURES),
-        outdated=tuple(
-            spec.name for spec in (*SILVER, *GOLD) if tables.reached(lake, spec) < tables.covered(lake, spec, spec.name)
-        ),
+        outdated=tuple(spec.name for spec in (*SILVER, *GOLD) if tables.outdated(lake, spec)),
+        unbuilt=unbuilt(lake),
         worker=at_work,
         watcher=watching,
         last=last,

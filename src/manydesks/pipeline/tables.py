@@ -29,7 +29,7 @@ from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.opened import is_table, opened
 from manydesks.pipeline.place import Place, delta_options, spark_pattern, uri, writable
 from manydesks.pipeline.remote import Remote
-from manydesks.pipeline.schemas import TABLES, check_schema, making_of
+from manydesks.pipeline.schemas import EVENTS, TABLES, check_schema, making_of
 from manydesks.pipeline.writing import write_rows
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 #: the count that says how a table's rows were made; see `making_of`
 MAKING = "making"
+
+#: in the log of `events` how many rebuilds were begun; in that of a table of silver or gold the last that it has seen
+REBUILD = "rebuild"
 
 #: so few rows lie in one partition: then Spark moves none of them, and a step is one task instead of a dozen, each of
 #: which takes longer to plan and to start than to run
@@ -120,14 +123,27 @@ def covered(lake: Place, spec: TableSpec, app: str) -> int:
     return _open(lake, spec).transaction_version(app) or 0
 
 
-def reached(lake: Place, spec: TableSpec) -> int:
-    """How far a table of silver or gold reaches; 0 if it was made otherwise than now, and so is to be made anew."""
+def rebuilds(lake: Place) -> int:
+    """How many rebuilds were begun; a table of silver or gold that has not seen the last of them is to be made anew."""
+    return covered(lake, EVENTS, REBUILD)
+
+
+def reached(lake: Place, spec: TableSpec, *, rebuild: int | None = None) -> int:
+    """How far a table of silver or gold reaches; 0 if it is to be made anew: it was made otherwise than now, or before
+    this rebuild. None: before the last one."""
     if not exists(lake, spec):
         return 0
     table = _open(lake, spec)
-    if (table.transaction_version(MAKING) or 0) < making_of(spec):
+    if rebuild is None:
+        rebuild = rebuilds(lake)
+    if _outdated(spec, table) or (table.transaction_version(REBUILD) or 0) < rebuild:
         return 0
     return table.transaction_version(spec.name) or 0
+
+
+def outdated(lake: Place, spec: TableSpec) -> bool:
+    """Whether the table has rows that were made otherwise than now."""
+    return covered(lake, spec, spec.name) > 0 and _outdated(spec, _open(lake, spec))
 
 
 def check_known(lake: Place) -> None:
@@ -371,6 +387,10 @@ def append_row(held: HeldLake, spec: TableSpec, row: Mapping[str, Any], clock: C
 
 def _open(lake: Place, spec: TableSpec) -> deltalake.DeltaTable:
     return opened(lake / spec.folder).table
+
+
+def _outdated(spec: TableSpec, table: deltalake.DeltaTable) -> bool:
+    return (table.transaction_version(MAKING) or 0) < making_of(spec)
 
 
 def _made(spec: TableSpec, mark: Mark) -> CommitProperties:

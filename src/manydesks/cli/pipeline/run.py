@@ -43,7 +43,8 @@ def run(invocation: Invocation, incomplete: bool) -> None:
 def rebuild(invocation: Invocation, yes: bool) -> int:
     """Make silver and gold anew from all that was archived.
 
-    The result is the same as what the runs have made; for a lake whose tables somebody has damaged.
+    The result is the same as what the runs have made; for a lake whose tables somebody has damaged. If it is stopped,
+    the next run goes on with it.
     """
     if not consent(invocation, "Make all tables of silver and gold anew?", yes=yes):
         return exits.FAILED
@@ -58,6 +59,7 @@ def _bring(invocation: Invocation, *, rebuild: bool, incomplete: bool = False) -
     from manydesks.pipeline.jobs.archive import check_archive
     from manydesks.pipeline.jobs.whole import run as bring
     from manydesks.pipeline.lock import PATIENCE_SECONDS, hold
+    from manydesks.pipeline.rebuilding import unbuilt
     from manydesks.pipeline.schemas import EVENTS
     from manydesks.pipeline.session import BULK
     from manydesks.pipeline.sources.ledger import heads
@@ -70,7 +72,9 @@ def _bring(invocation: Invocation, *, rebuild: bool, incomplete: bool = False) -
         waits = lambda pid: bar.say(f"waiting for the lake, which process {pid} works on")  # noqa: E731
         with hold(lake, patience=PATIENCE_SECONDS, waits=waits) as held, disk_refusals(lake):
             sweep(held)
-            bulk = head - (0 if rebuild else covered(lake, EVENTS, EVENTS.name)) > BULK
+            # a rebuild that was broken off is gone on with
+            anew = rebuild or bool(unbuilt(lake))
+            bulk = head - (0 if anew else covered(lake, EVENTS, EVENTS.name)) > BULK
     begun = invocation.clock.monotonic()
     with progress(out) as bar, open_spark(invocation, settings, bar, bulk=bulk) as spark:
         started = (invocation.clock.monotonic() - begun) / 1000

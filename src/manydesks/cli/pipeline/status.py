@@ -19,6 +19,7 @@ from manydesks.cli.text import one_line
 
 if TYPE_CHECKING:
     from manydesks.pipeline.place import Place
+    from manydesks.pipeline.rebuilding import Unbuilt
     from manydesks.pipeline.standing import Standing
     from manydesks.settings.model import PipelineSettings
 
@@ -32,8 +33,8 @@ TABLE_COLUMNS = (Column("table"), Column("rows", right=True))
 def status(invocation: Invocation, check: bool) -> int:
     """Show what the lake holds and how far it is behind.
 
-    Each layer is shown with the event that it reaches, and whoever works on the lake just now. With --check the exit
-    code is 0 only if lake and store agree on every event that both hold.
+    Each layer is shown with the event that it reaches, whoever works on the lake just now, and what a run or a rebuild
+    has left undone. With --check the exit code is 0 only if lake and store agree on every event that both hold.
     """
     settings = open_settings(invocation)
     lake, db, out = open_lake(invocation, settings), open_store(invocation), invocation.out
@@ -92,6 +93,8 @@ def remarks(found: Standing) -> list[str]:
         told.append(f"The pipeline does not go on with this lake: {found.refusal}")
     elif found.ahead:
         told.append("The lake is of another ledger, or of this one before it was emptied: nothing is archived into it.")
+    if found.unbuilt:
+        told.append(_rebuild_words(found))
     if found.worker is not None or found.watcher is not None or found.level:
         return told
     lack = "what bronze has is not yet in all of silver, gold and what is published"
@@ -99,11 +102,35 @@ def remarks(found: Standing) -> list[str]:
         told.append(f"A run was broken off before its end, so {lack}; `manydesks pipeline run` goes on where it was.")
     elif found.outdated:
         told.append(f"Tables are made in another way by now ({', '.join(found.outdated)}); the next run does so.")
-    else:
+    elif not found.unbuilt:
         told.append(f"{lack.capitalize()}; `manydesks pipeline run` goes on where it was.")
     if found.erased < found.bronze:
         told.append(f"Texts that were forgotten after event {found.erased:,} are still in the lake until then.")
     return told
+
+
+def _rebuild_words(found: Standing) -> str:
+    """Which layers a rebuild has left, and who goes on with it."""
+    from manydesks.pipeline.gold import GOLD
+    from manydesks.pipeline.silver import SILVER
+
+    layers = (("silver", found.unbuilt.silver, SILVER), ("gold", found.unbuilt.gold, GOLD))
+    left = [
+        f"all of {layer}" if len(names) == len(known) else f"{', '.join(names)} of {layer}"
+        for layer, names, known in layers
+        if names
+    ]
+    left += ["what is published"] if found.unbuilt.published else []
+    if found.worker is not None:
+        return f"A rebuild has not come to its end yet; still to be made anew: {'; '.join(left)}."
+    goes_on = "the watch does so with its next round" if found.watcher else "`manydesks pipeline run` does so"
+    return f"A rebuild was broken off before its end. Still to be made anew: {'; '.join(left)}; {goes_on}."
+
+
+def _rebuild_value(left: Unbuilt) -> dict[str, Any] | None:
+    if not left:
+        return None
+    return {"silver": list(left.silver), "gold": list(left.gold), "published": left.published}
 
 
 def _standing_value(found: Standing) -> dict[str, Any]:
@@ -118,6 +145,7 @@ def _standing_value(found: Standing) -> dict[str, Any]:
         "level": found.level,
         "brokenOff": found.broken_off,
         "outdated": list(found.outdated),
+        "rebuilding": _rebuild_value(found.unbuilt),
         "refusal": found.refusal,
         "worker": _pid(found.worker),
         "watcher": _pid(found.watcher),

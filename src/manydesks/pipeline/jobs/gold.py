@@ -1,8 +1,8 @@
 """Gold from silver: each table takes the traces that have changed since its own mark, finds the days of their messages,
 runs and responses, and makes these days anew; other days are not touched.
 
-A table's mark moves with its rows, so a run that was killed is taken up table by table. `rebuild` makes all days anew;
-the result is the same.
+A table's mark moves with its rows, so a run that was killed is taken up table by table. Once a rebuild was begun,
+a table makes all of its days anew; the result is the same.
 """
 
 from __future__ import annotations
@@ -114,13 +114,12 @@ class Gold:
         progress: Progress,
         clock: Clock,
         *,
-        rebuild: bool = False,
         ended: Ended = unheard,
     ) -> None:
         self._held, self._spark, self._progress, self._clock = held, spark, progress, clock
         self._ended = ended
         self._lake = held.folder
-        self._rebuild = rebuild
+        self._rebuild = tables.rebuilds(self._lake)
         self._upto = min(tables.covered(self._lake, spec, spec.name) for spec in SILVER)
         #: whoever holds it may look into what is below, and fill it
         self._finding = Lock()
@@ -146,7 +145,7 @@ class Gold:
         self._progress(spec.name, 0, 1)
         wanted = [spec] if also is None else [spec, also]
         behind = any(self._from(one) < self._upto for one in wanted)
-        wants = behind or self._rebuild or (spec is TOPICS_DAILY and self._forgot())
+        wants = behind or (spec is TOPICS_DAILY and self._forgot())
         done = work() if wants else NOTHING
         self._progress(spec.name, done.taken, done.taken)
         seconds = (self._clock.monotonic() - begun) / 1000
@@ -155,7 +154,7 @@ class Gold:
         self._ended(step)
 
     def _from(self, spec: TableSpec) -> int:
-        return 0 if self._rebuild else tables.reached(self._lake, spec)
+        return tables.reached(self._lake, spec, rebuild=self._rebuild)
 
     def _make(self, making: Making) -> Done:
         spec, after = making.spec, self._from(making.spec)
@@ -276,7 +275,7 @@ class Gold:
         return rows.where(day_of(source.at).isin(sorted(days)))
 
     def _mark(self, spec: TableSpec, also: dict[str, int] | None = None) -> Mark:
-        return Mark(app=spec.name, version=self._upto, also=also or {})
+        return Mark(app=spec.name, version=self._upto, also={tables.REBUILD: self._rebuild, **(also or {})})
 
     def _advance(self, spec: TableSpec) -> Done:
         if self._from(spec) < self._upto:

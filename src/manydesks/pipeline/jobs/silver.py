@@ -1,7 +1,7 @@
 """Silver from bronze: each table takes the events above its own mark, and replaces the days of the traces they touch.
 
-A table's mark moves with its rows, so a run that was killed is taken up table by table. `rebuild` makes all days anew;
-the result is the same.
+A table's mark moves with its rows, so a run that was killed is taken up table by table. Once a rebuild was begun,
+a table makes all of its days anew; the result is the same.
 """
 
 from __future__ import annotations
@@ -82,13 +82,12 @@ class Silver:
         progress: Progress,
         clock: Clock,
         *,
-        rebuild: bool = False,
         ended: Ended = unheard,
     ) -> None:
         self._held, self._spark, self._progress, self._clock = held, spark, progress, clock
         self._ended = ended
         self._lake = held.folder
-        self._rebuild = rebuild
+        self._rebuild = tables.rebuilds(self._lake)
         self._upto = tables.covered(self._lake, EVENTS, EVENTS.name)
         self._begins = begins(self._lake)
         #: whoever holds it may look into the two below, and fill them
@@ -119,7 +118,7 @@ class Silver:
         # the ledger has no gaps: so many events lie above the mark
         taken = self._upto - max(min(self._from(one) for one in wanted), min(self._begins - 1, self._upto))
         self._progress(spec.name, 0, taken)
-        rows = work() if behind or (self._rebuild and self._upto) else 0
+        rows = work() if behind else 0
         self._progress(spec.name, taken, taken)
         seconds = (self._clock.monotonic() - begun) / 1000
         step = Step(name=spec.name, taken=taken, rows=rows, seconds=seconds)
@@ -127,10 +126,10 @@ class Silver:
         self._ended(step)
 
     def _from(self, spec: TableSpec) -> int:
-        return 0 if self._rebuild else tables.reached(self._lake, spec)
+        return tables.reached(self._lake, spec, rebuild=self._rebuild)
 
     def _mark(self, spec: TableSpec) -> Mark:
-        return Mark(app=spec.name, version=self._upto)
+        return Mark(app=spec.name, version=self._upto, also={tables.REBUILD: self._rebuild})
 
     def _window(self, after: int) -> Range:
         return Range(column="seq", least=after + 1, most=self._upto)

@@ -34,6 +34,7 @@ from manydesks.pipeline.jobs.whole import refresh
 from manydesks.pipeline.lock import HeldLake, hold, watching
 from manydesks.pipeline.place import Place
 from manydesks.pipeline.publish import published
+from manydesks.pipeline.rebuilding import unbuilt
 from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.silver import SILVER
 from manydesks.pipeline.sources.ledger import heads
@@ -354,4 +355,9 @@ def level(lake: Place) -> bool:
     """Whether everything that is made of bronze reaches as far as bronze does, what is published included."""
     reached = tables.covered(lake, EVENTS, EVENTS.name)
     made = all(tables.reached(lake, spec) >= reached for spec in (*SILVER, *GOLD))
-    return made and (published(lake) or 0) >= reached and tables.covered(lake, BODIES, ERASURES) >= reached
+    return (
+        made
+        and not unbuilt(lake)
+        and (published(lake) or 0) >= reached
+        and tables.covered(lake, BODIES, ERASURES) >= reached
+    )

@@ -26,6 +26,7 @@ from manydesks.pipeline.jobs.step import Ended, Progress, Step, unheard
 from manydesks.pipeline.lock import HeldLake, hold
 from manydesks.pipeline.place import Place
 from manydesks.pipeline.publish import publish
+from manydesks.pipeline.rebuilding import begin_rebuild
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,9 +64,9 @@ def run(
 ) -> RunReport:
     """Brings the whole lake up to where the store ends at the start of this run; raises as `archive` does.
 
-    `rebuild`: silver and gold are made anew from all of bronze. `patience`: seconds that a busy lake is waited for.
-    `ended`: told what each step took, from the threads of the steps. `incomplete`: a lake without events may begin with
-    the oldest one that the store still has.
+    `rebuild`: silver and gold are made anew from all of bronze, and what it leaves of that by the next run.
+    `patience`: seconds that a busy lake is waited for. `ended`: told what each step took, from the threads of the
+    steps. `incomplete`: a lake without events may begin with the oldest one that the store still has.
     """
     clock = clock or SystemClock()
     check_archive(db, lake, incomplete=incomplete)
@@ -82,10 +83,12 @@ def run(
         finally:
             note(bronze.report())
         _tell(bronze.steps, ended)
+        if rebuild:
+            begin_rebuild(held, clock)
         mail = Sessions(db.parent, held, spark, progress, clock)
         mail.go()
         _tell(mail.steps, ended)
-        steps = refresh(held, spark, progress, clock, rebuild=rebuild, ended=ended)
+        steps = refresh(held, spark, progress, clock, ended=ended)
     done = bronze.report()
     return RunReport(
         from_seq=done.from_seq,
@@ -103,13 +106,12 @@ def refresh(
     progress: Progress,
     clock: Clock,
     *,
-    rebuild: bool = False,
     ended: Ended = unheard,
 ) -> list[Step]:
     """All that follows from bronze, in its order, for `run` and for a round of `watch`; what each table took."""
-    silver = Silver(held, spark, progress, clock, rebuild=rebuild, ended=ended)
+    silver = Silver(held, spark, progress, clock, ended=ended)
     silver.refresh()
-    gold = Gold(held, spark, progress, clock, rebuild=rebuild, ended=ended)
+    gold = Gold(held, spark, progress, clock, ended=ended)
     gold.refresh()
     publish(held, clock)
     # last: what silver was made of may be emptied only now
