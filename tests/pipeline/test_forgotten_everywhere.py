@@ -22,6 +22,7 @@ from manydesks.pipeline.jobs.whole import run
 from manydesks.pipeline.report.write import report
 from manydesks.pipeline.schemas import TABLES
 from manydesks.pipeline.silver import TRANSCRIPTS
+from manydesks.pipeline.standing import standing
 from manydesks.testing.office import OfficeProcess
 
 if TYPE_CHECKING:
@@ -87,9 +88,10 @@ def test_what_was_forgotten_is_in_no_file_after_a_vacuum(home: Path, spark: Spar
         assert SECRET in report(lake, 92)
         rows = {spec.name: tables.count(lake, spec) for spec in (BODIES, SESSION_MESSAGES, TRANSCRIPTS)}
 
-        office.door.ask("forget", id=sent)
-        office.door.ask("forget", id=failed)
+        gone = [office.door.ask("forget", id=id)["texts"] for id in (sent, failed)]
+        assert standing(lake, home / "office.db").forgotten == sum(gone) > 0
         bring()
+        assert standing(lake, home / "office.db").forgotten == 0
         assert SECRET not in exported()
         assert SECRET not in report(lake, 92)
         assert with_it(lake), "older versions have it: or else the vacuum below proves nothing"

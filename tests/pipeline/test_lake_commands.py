@@ -85,7 +85,7 @@ def test_status_tells_each_layer_and_who_works_on_the_lake(home: Path, lake: Pat
     told = json.loads(manydesks(home, "status", "--json").stdout)
     assert (told["ahead"], told["behind"], told["worker"]) == (9_000, 0, None)
     assert told["layers"] == {"bronze": 9_000, "silver": 0, "gold": 0, "published": None, "forgotten": 0}
-    assert (told["level"], told["brokenOff"], told["rebuilding"]) == (False, True, None)
+    assert (told["level"], told["brokenOff"], told["rebuilding"], told["erasuresWaiting"]) == (False, True, None, 0)
     with hold(lake) as held:
         tables.advance(held, TRANSCRIPTS, tables.Mark(app=TRANSCRIPTS.name, version=9_000), SystemClock())
         begin_rebuild(held, SystemClock())

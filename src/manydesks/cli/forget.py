@@ -21,9 +21,10 @@ from manydesks.cli.text import one_line
 def forget(invocation: Invocation, message: str, trace: bool, reset: bool, yes: bool) -> int:
     """Remove the text of a message, and of the answers to it.
 
-    It leaves the store, the desks' files, the files sent along and the logs; the lake follows with its next run. Rows
-    and events stay, without the text. Only a message that has ended can be forgotten, and there is no way back. What is
-    not removed is said.
+    It leaves the store, the desks' files, the files sent along and the logs. The lake follows with the next `manydesks
+    pipeline run`; older versions of its files keep the text until `manydesks pipeline compact --vacuum --keep 0h`
+    removes them. Rows and events stay, without the text. Only a message that has ended can be forgotten, and there is
+    no way back. What is not removed is said.
     """
     what = "all that followed from the arrival of" if trace else "the text of, and the answers to,"
     if not consent(invocation, f"Forget {what} {one_line(message)}, for good?", yes=yes):
@@ -51,7 +52,8 @@ def forget(invocation: Invocation, message: str, trace: bool, reset: bool, yes: 
         out.note(f"Not removed: what the provider of {', '.join(done['transcripts'])} keeps of the conversation by "
                  "itself; --reset begins it anew.")  # fmt: skip
     out.note("Not removed: what agents wrote into their workspaces, and backups. The lake lets go of it with "
-             "`manydesks pipeline run`.")  # fmt: skip
+             "`manydesks pipeline run`; older versions of the lake's files keep it until "
+             "`manydesks pipeline compact --vacuum --keep 0h` after that.")  # fmt: skip
     if done["left"]:
         out.error(f"Not all of it is gone: {done['left']}.")
         return exits.FAILED

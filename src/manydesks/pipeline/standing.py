@@ -16,6 +16,7 @@ from manydesks.pipeline.bronze import BODIES, EVENTS
 from manydesks.pipeline.columns import TableSpec
 from manydesks.pipeline.gold import GOLD
 from manydesks.pipeline.jobs.erase import MARK as ERASURES
+from manydesks.pipeline.jobs.erase import waiting
 from manydesks.pipeline.jobs.runs import latest
 from manydesks.pipeline.lock import watcher, worker
 from manydesks.pipeline.place import Place
@@ -42,6 +43,8 @@ class Standing:
     begins: int
     #: what was forgotten up to this event is emptied in bronze
     erased: int
+    #: texts that were forgotten since then, and are emptied by the next run
+    forgotten: int
     #: tables whose rows are made otherwise by now, and are made anew by the next run
     outdated: tuple[str, ...]
     #: what a rebuild was to make anew, and has not yet
@@ -96,6 +99,7 @@ def standing(lake: Place, db: Path) -> Standing:
         published=shown,
         begins=begins(lake),
         erased=tables.covered(lake, BODIES, ERASURES),
+        forgotten=waiting(lake, db),
         outdated=tuple(spec.name for spec in (*SILVER, *GOLD) if tables.outdated(lake, spec)),
         unbuilt=unbuilt(lake),
         worker=at_work,

@@ -82,6 +82,7 @@ def test_what_followed_from_it(office: OfficeProcess, shell: Shell, home: Path) 
     done = shell.run("forget", sent["messageId"], "--trace", "--yes")
     assert done.returncode == 0, done.stderr
     assert "that may quote it" not in done.stderr
+    assert "keep it until `manydesks pipeline compact --vacuum --keep 0h`" in done.stderr
     assert holders(home) == []
 
 

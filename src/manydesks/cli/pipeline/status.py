@@ -93,6 +93,8 @@ def remarks(found: Standing) -> list[str]:
         told.append(f"The pipeline does not go on with this lake: {found.refusal}")
     elif found.ahead:
         told.append("The lake is of another ledger, or of this one before it was emptied: nothing is archived into it.")
+    if found.forgotten:
+        told.append(_forgotten_words(found))
     if found.unbuilt:
         told.append(_rebuild_words(found))
     if found.worker is not None or found.watcher is not None or found.level:
@@ -104,9 +106,18 @@ def remarks(found: Standing) -> list[str]:
         told.append(f"Tables are made in another way by now ({', '.join(found.outdated)}); the next run does so.")
     elif not found.unbuilt:
         told.append(f"{lack.capitalize()}; `manydesks pipeline run` goes on where it was.")
-    if found.erased < found.bronze:
-        told.append(f"Texts that were forgotten after event {found.erased:,} are still in the lake until then.")
     return told
+
+
+def _forgotten_words(found: Standing) -> str:
+    """That texts are still there, and what has to be done so that they are not."""
+    one = found.forgotten == 1
+    until = "the watch has made its next round of gold" if found.watcher else "the next `manydesks pipeline run`"
+    return (
+        f"{count(found.forgotten, 'text')} that {'was' if one else 'were'} forgotten may still be in the lake until "
+        f"{until}; older versions of its files have {'it' if one else 'them'} until "
+        "`manydesks pipeline compact --vacuum --keep 0h` after that."
+    )
 
 
 def _rebuild_words(found: Standing) -> str:
@@ -142,6 +153,7 @@ def _standing_value(found: Standing) -> dict[str, Any]:
         "behind": found.behind,
         "ahead": found.ahead,
         "layers": {**reach, "forgotten": found.erased},
+        "erasuresWaiting": found.forgotten,
         "level": found.level,
         "brokenOff": found.broken_off,
         "outdated": list(found.outdated),

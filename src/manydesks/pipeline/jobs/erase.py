@@ -3,7 +3,8 @@ ones when they are vacuumed. The ledger names each text that was erased."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 from pyspark.sql import functions as F
@@ -14,6 +15,7 @@ from manydesks.pipeline.bronze import BODIES, EVENTS
 from manydesks.pipeline.jobs.forgotten import forget_mail
 from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.place import Place
+from manydesks.pipeline.sources.ledger import ERASURE, erasures, oldest
 from manydesks.pipeline.tables import Mark, Range
 
 if TYPE_CHECKING:
@@ -27,13 +29,27 @@ def erased_bodies(spark: SparkSession, lake: Place, after: int, upto: int) -> di
     """The texts that were erased by the events `after < seq <= upto`, and when."""
     window = Range(column="seq", least=after + 1, most=upto)
     if lookup.few(lake, EVENTS, window):
-        told = lookup.rows(lake, EVENTS, window, "seq", "kind", "body", "at")
-        told = told.filter((pc.field("kind") == "body_erased") & pc.field("body").is_valid())
-        return {row["body"]: row["at"] for row in told.to_pylist()}
+        return {row["body"]: row["at"] for row in _erasures(lake, window)}
     found = tables.read(spark, lake, EVENTS, window).where(
-        (F.col("seq") > after) & (F.col("seq") <= upto) & (F.col("kind") == "body_erased") & F.col("body").isNotNull()
+        (F.col("seq") > after) & (F.col("seq") <= upto) & (F.col("kind") == ERASURE) & F.col("body").isNotNull()
     )
     return {row["body"]: row["at"] for row in found.select("body", "at").collect()}
+
+
+def waiting(lake: Place, db: Path) -> int:
+    """How many texts were forgotten that the lake may still have, until the next run. Needs no Spark."""
+    if not tables.covered(lake, EVENTS, EVENTS.name):
+        return 0
+    after, first = tables.covered(lake, BODIES, MARK), oldest(db)
+    # what the store has let go of since, the lake alone has
+    let_go = Range(column="seq", least=after + 1, most=first - 1)
+    return erasures(db, after) + (len(_erasures(lake, let_go)) if after + 1 < first else 0)
+
+
+def _erasures(lake: Place, window: Range) -> list[dict[str, Any]]:
+    told = lookup.rows(lake, EVENTS, window, "seq", "kind", "body", "at")
+    found: list[dict[str, Any]] = told.filter((pc.field("kind") == ERASURE) & pc.field("body").is_valid()).to_pylist()
+    return found
 
 
 def erase(held: HeldLake, spark: SparkSession, clock: Clock) -> int:

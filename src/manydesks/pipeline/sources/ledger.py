@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: keys per window, and so per Spark task and per file of the lake
 WINDOW = 100_000
 
+#: the kind of event that says which text was forgotten
+ERASURE = "body_erased"
+
 #: a reader waits this long for a store that is just being recovered by its writer
 BUSY_SECONDS = 30.0
 
@@ -100,6 +103,12 @@ def heads(path: Path) -> Heads:
     """Where the store ends now. Raises `PipelineError` if there is no store, or it is not one of ManyDesks."""
     row = _row(path, "select (select max(seq) from export_events), (select max(id) from export_bodies)")
     return Heads(events=row[0] or 0, bodies=row[1] or 0)
+
+
+def erasures(path: Path, after: int) -> int:
+    """How many texts were forgotten by events above `after` that the store still has. Raises as `heads` does."""
+    sql = f"select count(*) from export_events where seq > {after:d} and kind = '{ERASURE}' and body is not null"
+    return int(_row(path, sql)[0])
 
 
 def _row(path: Path, sql: str) -> tuple[Any, ...]:
