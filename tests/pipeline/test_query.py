@@ -109,6 +109,12 @@ def test_a_query_reads_the_lake_and_no_other_file(filled: Path, spark: SparkSess
             query(filled, f"select * from {kind}.`{tmp_path}/secrets.toml`", spark)
 
 
+def test_a_query_gets_nothing_of_the_environment_and_the_settings(filled: Path, spark: SparkSession) -> None:
+    words = ("${env:PATH}", "${spark.app.name}", "${system:user.home}", "${sparkconf:spark.master}")
+    found = query(filled, f"select {', '.join(map(repr, words))}", spark)
+    assert found.rows == (words,)
+
+
 @pytest.mark.parametrize("before", ["-- of all\n", "/* of\nall */ ", " -- one\n /* two */-- three\n"])
 def test_a_comment_may_come_first(filled: Path, spark: SparkSession, before: str) -> None:
     assert query(filled, f"{before}select count(*) from events", spark).rows == ((10,),)
