@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
+from manydesks.cli.pipeline.cells import plain_cell, text_cell
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.jobs.archive import archive
 from manydesks.pipeline.query import query, query_rows, query_to_parquet
@@ -113,6 +117,48 @@ def test_a_query_gets_nothing_of_the_environment_and_the_settings(filled: Path, 
     words = ("${env:PATH}", "${spark.app.name}", "${system:user.home}", "${sparkconf:spark.master}")
     found = query(filled, f"select {', '.join(map(repr, words))}", spark)
     assert found.rows == (words,)
+
+
+@pytest.fixture
+def far_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine whose clock is not UTC."""
+    with monkeypatch.context() as changed:
+        changed.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_east")
+@pytest.mark.parametrize(
+    ("sql", "cells"),
+    [
+        ("timestamp_millis(1700000000123)", ["2023-11-14 22:13:20.123"]),
+        ("timestamp'+10000-01-01', timestamp'-0001-01-01'", ["+10000-01-01 00:00:00", "-0001-01-01 00:00:00"]),
+        ("timestamp_ntz'+10000-01-01', date'0000-02-03'", ["+10000-01-01 00:00:00", "0000-02-03"]),
+        ("time'12:00:01.5'", ["12:00:01.5"]),
+        ("interval '1' year, interval -3 month", ["INTERVAL '1' YEAR", "INTERVAL '-3' MONTH"]),
+        ("interval '1 2:03:04' day to second", ["INTERVAL '1 02:03:04' DAY TO SECOND"]),
+        ("make_interval(1, 2, 3, 4)", ["1 years 2 months 25 days"]),
+        ("map(struct(1), 2), map(array(1), 2)", [{'{"col1":1}': 2}, {"[1]": 2}]),
+        ("map(named_struct('a', array(X'00FF'), 'b', cast(null as int)), 2)", [{'{"a":["00ff"],"b":null}': 2}]),
+        ("map(date'+10000-01-01', interval 1 day)", [{"+10000-01-01": "INTERVAL '1' DAY"}]),
+        ("map(1.5, true), map(X'0A', X'FF')", [{"1.5": True}, {"0a": "ff"}]),
+        ("array(named_struct('a', date'+10000-01-01', 'A', 1), null)", [[{"a": "+10000-01-01", "A": 1}, None]]),
+        ("array(map(array(date'2026-01-01'), map(array(1), 2)))", [[{'["2026-01-01"]': {"[1]": 2}}]]),
+        ("cast(null as map<array<int>, date>), cast(null as struct<a: date>)", [None, None]),
+        ("parse_json('[1, 2]'), to_variant_object(struct(date'+10000-01-01'))", ["[1,2]", '{"col1":"+10000-01-01"}']),
+        ("1 as a, date'2026-01-02' as a, 3 as A", [1, "2026-01-02", 3]),
+    ],
+)
+def test_what_python_has_no_value_for_is_text(filled: Path, spark: SparkSession, sql: str, cells: list[object]) -> None:
+    """In a table, in JSON and in CSV; and a moment is UTC wherever the machine stands."""
+    found = query(filled, f"select {sql}", spark)
+    assert [plain_cell(cell) for cell in found.rows[0]] == cells
+    columns, rows = query_rows(filled, f"select {sql}", spark)
+    assert (columns, tuple(rows)) == (found.columns, found.rows)
+    texts = [text_cell(cell) for cell in found.rows[0]]
+    assert texts == [json.dumps(cell) if isinstance(cell, dict | list) else cell for cell in cells]
 
 
 @pytest.mark.parametrize("before", ["-- of all\n", "/* of\nall */ ", " -- one\n /* two */-- three\n"])

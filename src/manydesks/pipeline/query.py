@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from manydesks.domain.errors import PipelineError
+from manydesks.pipeline.answer import collectable
 from manydesks.pipeline.failure import SPARK_FAILURES, sentence
 from manydesks.pipeline.harmless import require_harmless
 from manydesks.pipeline.place import Place
@@ -56,18 +57,17 @@ def require_query(sql: str) -> str:
 def query(lake: Place, sql: str, spark: SparkSession) -> QueryResult:
     """Runs one query over the newest snapshot of each table.
 
-    Raises `PipelineError` with one sentence if the text is not a query, names an unknown table, or fails.
+    What Python has no values for is text, as `collectable` says. Raises `PipelineError` with one sentence if the text
+    is not a query, names an unknown table, or fails.
     """
-    frame, names = _frame(lake, sql, spark)
-    _require_values_apart(frame)
+    frame, names = _collectable(lake, sql, spark)
     with _sentences(names):
         return QueryResult(columns=tuple(frame.columns), rows=tuple(map(tuple, frame.collect())))
 
 
 def query_rows(lake: Place, sql: str, spark: SparkSession) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
     """The columns, and the rows one after another: a part of them is in memory at a time. Raises as `query` does."""
-    frame, names = _frame(lake, sql, spark)
-    _require_values_apart(frame)
+    frame, names = _collectable(lake, sql, spark)
 
     def rows() -> Iterator[tuple[Any, ...]]:
         with _sentences(names):
@@ -110,6 +110,13 @@ def _frame(lake: Place, sql: str, spark: SparkSession) -> tuple[DataFrame, list[
         # in brackets the grammar allows nothing but a query: `with … insert` and its like end here, before they run
         spark.sql(f"select * from (\n{text}\n) limit 0")
         return spark.sql(text), names
+
+
+def _collectable(lake: Place, sql: str, spark: SparkSession) -> tuple[DataFrame, list[str]]:
+    frame, names = _frame(lake, sql, spark)
+    _require_values_apart(frame)
+    with _sentences(names):
+        return collectable(frame), names
 
 
 def repeated(type: DataType, *, any_case: bool = False) -> str | None:
