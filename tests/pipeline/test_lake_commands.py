@@ -136,6 +136,21 @@ def test_what_cannot_be_is_one_sentence_at_once(home: Path, words: tuple[str, ..
     assert not (home / "lake" / "pipeline_runs").exists()
 
 
+@pytest.mark.parametrize("words", [("report",), ("tables",), ("tables", "--json")])
+def test_a_home_that_is_not_there_is_one_sentence(home: Path, words: tuple[str, ...]) -> None:
+    nowhere = home.parent / "nowhere"
+    found = manydesks(nowhere, *words)
+    assert (found.returncode, found.stdout) == (1, "")
+    said = f"The home {nowhere} cannot be used: there is no such folder; `manydesks up` makes it."
+    assert found.stderr == (json.dumps({"error": said}) if "--json" in words else f"manydesks: {said}") + "\n"
+    assert not nowhere.exists()
+    assert list(home.parent.glob("*.html")) == []
+
+
+def test_the_columns_of_a_table_need_no_home(home: Path) -> None:
+    assert "The event's number" in manydesks(home.parent / "nowhere", "tables", "events").stdout
+
+
 def test_secrets_that_cannot_be_read_stop_an_export(home: Path, lake: Path) -> None:
     (home / "secrets.toml").write_text('key = "abcdefgh"\n')
     (home / "secrets.toml").chmod(0o644)
