@@ -104,10 +104,10 @@ def test_rows_can_be_chosen(tmp_path: Path) -> None:
     assert (len(some.rows), some.more) == (2, True)
     for wrong, sentence in (
         ({"name": "events"}, "There is no table 'events'; there are agent_daily"),
-        ({"name": "agent_daily", "since": "yesterday"}, "'since' must be a day as in 2026-01-31"),
-        ({"name": "agent_daily", "until": "2026-02-31"}, "'until' must be a day"),
+        ({"name": "agent_daily", "since": "yesterday"}, "'from' must be a day as in 2026-01-31"),
+        ({"name": "agent_daily", "until": "2026-02-31"}, "'to' must be a day"),
         ({"name": "agent_daily", "limit": 0}, "must be 1 to 1000"),
-        ({"name": "busy_hours", "since": "2026-01-01"}, "takes neither 'since' nor 'until'"),
+        ({"name": "busy_hours", "since": "2026-01-01"}, "takes neither 'from' nor 'to'"),
         ({"name": "trace_summary", "agent": "ada"}, "is not by agents"),
     ):
         with pytest.raises(BadInput, match=sentence):

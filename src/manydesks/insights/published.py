@@ -63,21 +63,26 @@ class Insights:
         self, name: str, *, since: str | None = None, until: str | None = None, agent: str | None = None,
         limit: int = 100,
     ) -> Answer:  # fmt: skip
-        """Rows of a table: of these days (`YYYY-MM-DD`, UTC, both included), about this agent. Raises `BadInput`."""
+        """Rows of a table: of these days (`YYYY-MM-DD`, UTC, both included), about this agent. Raises `BadInput`.
+
+        Who asks says 'from' and 'to', which Python has other use for; so do the sentences.
+        """
         if name not in TABLES:
             raise BadInput(f"There is no table '{name[:60]}'; there are {', '.join(TABLES)}.")
         if not 1 <= limit <= MOST_ROWS:
             raise BadInput(f"The limit is {limit}; it must be 1 to {MOST_ROWS}.")
-        for word, day in (("since", since), ("until", until)):
+        for word, day in (("from", since), ("to", until)):
             if day is not None and not is_day(day):
                 raise BadInput(f"'{word}' must be a day as in 2026-01-31, not '{day[:40]}'.")
+        if since is not None and until is not None and since > until:
+            raise BadInput(f"'from' is {since}, which is after 'to', {until}; name the earlier day first.")
         with self._open() as db:
             stamp = self._stamp(db)
             columns = tuple(row[0] for row in db.execute("select name from pragma_table_info(?)", (name,)))
             if not columns:
                 raise NoInsights(reason=f"{self._path} has no table '{name}'")
             if (since or until) and "day" not in columns:
-                raise BadInput(f"The table '{name}' is about the whole history; it takes neither 'since' nor 'until'.")
+                raise BadInput(f"The table '{name}' is about the whole history; it takes neither 'from' nor 'to'.")
             named = [column for column in AGENTS if column in columns]
             if agent is not None and not named:
                 raise BadInput(f"The table '{name}' is not by agents; ask it without 'agent'.")
