@@ -14,8 +14,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ma
 
 from manydesks.domain.clock import SystemClock
 from manydesks.domain.errors import BadInput, NoInsights
-from manydesks.domain.insight import FILE, TABLES
+from manydesks.domain.insight import FILE, FLAGS, TABLES
 from manydesks.insights.published import Insights
+from manydesks.office.history import answer
 from manydesks.pipeline import publish as publishing
 from manydesks.pipeline import tables
 from manydesks.pipeline.columns import TableSpec
@@ -89,6 +90,23 @@ def test_what_was_published_is_read(tmp_path: Path) -> None:
     topics = insights.table("topics_daily")
     assert [values[topics.columns.index("term")] for values in topics.rows] == ["backup", "cake", "tea"]
     assert not list(tmp_path.glob(f"{FILE}-*"))
+
+
+def test_true_and_false_stay_what_they_are(tmp_path: Path) -> None:
+    flags = {c.name for name in TABLES for c in SPECS[name].columns if c.type.simpleString() == "boolean"}
+    others = {c.name for name in TABLES for c in SPECS[name].columns if c.type.simpleString() != "boolean"}
+    assert flags == FLAGS
+    assert not FLAGS & others
+    died = [{"day": "2026-01-02", "message_id": f"m{at}", "died_at": at, "still_dead": at == 2} for at in (1, 2)]
+    fill(tmp_path, 1, {"dead_letters": died})
+    with hold(tmp_path) as held:
+        publish(held, SystemClock())
+    insights = Insights(tmp_path / FILE)
+    found = insights.table("dead_letters")
+    at = found.columns.index("still_dead")
+    assert json.dumps([values[at] for values in found.rows]) == "[true, false]"
+    told = answer(insights, {"questionId": "q1", "table": "dead_letters"}, head=1)
+    assert json.dumps([one["still_dead"] for one in told["result"]["rows"]]) == "[true, false]"
 
 
 def test_rows_can_be_chosen(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from manydesks.domain.errors import BadInput, NoInsights
-from manydesks.domain.insight import MOST_ROWS, TABLES, VERSION
+from manydesks.domain.insight import FLAGS, MOST_ROWS, TABLES, VERSION
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 #: columns that name an agent, in any of the tables
@@ -97,7 +97,12 @@ class Insights:
             where = f" where {' and '.join(tests)}" if tests else ""
             # the publisher has laid the rows in the order in which they are read
             found = db.execute(f"select * from {name}{where} order by rowid limit ?", (*values, limit + 1)).fetchall()
-        return Answer(columns=columns, rows=tuple(found[:limit]), more=len(found) > limit, stamp=stamp)
+        flags = [column in FLAGS for column in columns]
+        rows = tuple(
+            tuple(bool(value) if flag and value is not None else value for flag, value in zip(flags, row, strict=True))
+            for row in found[:limit]
+        )
+        return Answer(columns=columns, rows=rows, more=len(found) > limit, stamp=stamp)
 
     @contextmanager
     def _open(self) -> Iterator[apsw.Connection]:
