@@ -120,6 +120,9 @@ def test_compact(home: Path, lake: Path) -> None:
         (("query", "select 1", "--parquet", "there.txt"), "there.txt is there already; give --force to replace it."),
         (("query", "select 1", "--parquet", "."), "is a folder; name a file."),
         (("export", "--out", "no/such/file"), "There is no folder"),
+        (("export", "--out", "-", "--force"), "--force is for --out with a file"),
+        (("report", "--out", "-"), "'-' cannot be written to; name a file."),
+        (("query", "select 1", "--parquet", "-"), "'-' cannot be written to; name a file."),
         (("report", "--out", "there.txt"), "there.txt is there already; give --force to replace it."),
     ],
 )
@@ -133,7 +136,16 @@ def test_what_cannot_be_is_one_sentence_at_once(home: Path, words: tuple[str, ..
     assert sentence in found.stderr
     assert found.stderr.count("\n") == 1
     assert there.read_text() == "mine"
+    assert not (home.parent / "-").exists()
     assert not (home / "lake" / "pipeline_runs").exists()
+
+
+def test_an_export_to_a_dash_is_one_to_stdout(home: Path, lake: Path) -> None:
+    """A file of that name is not in its way: it gets as far as Spark."""
+    (home.parent / "-").write_text("mine")
+    found = manydesks(home, "export", "--out", "-")
+    assert "Spark needs Java" in found.stderr
+    assert (home.parent / "-").read_text() == "mine"
 
 
 @pytest.mark.parametrize("words", [("report",), ("tables",), ("tables", "--json")])
