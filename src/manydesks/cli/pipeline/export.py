@@ -19,12 +19,15 @@ from manydesks.cli.pipeline.target import check_target, target
 from manydesks.cli.quantity import count
 from manydesks.cli.text import one_line
 
+#: how a conversation can have gone; open: a message of it has not ended
+OUTCOMES = ("completed", "dead", "cancelled", "open")
+
 
 @click.command(cls=Command)
 @click.option("--agent", "agents", multiple=True, metavar="AGENT", help="Only with this agent; may be given again.")
 @click.option("--from", "since", metavar="DAY", callback=day, help="Only from this day on (UTC).")
 @click.option("--to", "until", metavar="DAY", callback=day, help="Only up to this day (UTC).")
-@click.option("--outcome", type=click.Choice(["completed", "dead", "cancelled"]), help="Only those that ended so.")
+@click.option("--outcome", type=click.Choice(OUTCOMES), help="Only those that ended so, or are open.")
 @click.option(
     "--out", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file, not to stdout (-)."
 )
