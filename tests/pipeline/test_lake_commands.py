@@ -87,6 +87,18 @@ def test_status_tells_each_layer_and_who_works_on_the_lake(home: Path, lake: Pat
     assert (told["level"], told["brokenOff"]) == (False, True)
 
 
+def test_level_is_level_with_the_ledger(home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    Store(home / "office.db", clock=SystemClock()).close()
+    told = json.loads(manydesks(home, "status", "--json").stdout)
+    assert (told["head"], told["behind"], told["level"]) == (0, 0, True)
+    made = manydesks(home.parent / "busy", "simulate", "--events", "100", "--agents", "2", "--days", "1")
+    assert (made.returncode, made.stderr) == (0, "")
+    told = json.loads(manydesks(home.parent / "busy", "status", "--json").stdout)
+    assert told["behind"] == told["head"] > 0
+    assert (told["level"], told["brokenOff"]) == (False, False)
+
+
 def test_compact(home: Path, lake: Path) -> None:
     asked = manydesks(home, "compact", "--vacuum", "--keep", "0h")
     assert (asked.returncode, asked.stdout) == (2, "")

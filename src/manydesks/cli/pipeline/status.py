@@ -115,7 +115,8 @@ def _standing_value(found: Standing) -> dict[str, Any]:
         "behind": found.behind,
         "ahead": found.ahead,
         "layers": {**reach, "forgotten": found.erased},
-        "level": found.level,
+        # with the ledger: all that is made of bronze may be level with bronze while there are newer events
+        "level": found.level and found.bronze == found.head,
         "brokenOff": found.broken_off,
         "outdated": list(found.outdated),
         "refusal": found.refusal,
