@@ -12,9 +12,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+
 from manydesks.cli.pipeline.cells import plain_cell, text_cell
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.jobs.archive import archive
+from manydesks.pipeline.packing import write_rows
 from manydesks.pipeline.query import query, query_rows, query_to_parquet
 
 if TYPE_CHECKING:
@@ -180,6 +184,33 @@ def test_names_that_stand_twice_are_refused_before_anything_is_run(
         with pytest.raises(PipelineError, match="has the name 'b' twice, and in the column 's' each needs its own"):
             ask(filled, "select 1/0, named_struct('b', 1, 'b', 2) as s", spark)
     assert query(filled, "select 1 as a, 2 as a", spark).rows == ((1, 2),)
+
+
+@pytest.mark.usefixtures("far_east")
+def test_rows_that_come_through_this_process_make_the_same_file(
+    filled: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    """As they do from a cluster; a file that the executors write is the measure."""
+    sql = (
+        "select seq, kind, timestamp_millis(at) as at, timestamp'+10000-01-01' as far, date'-0001-01-01' as long_ago,"
+        " map(array(seq), X'00') as nested, named_struct('a', cast(seq as decimal(20, 2)), 'b', null) as pair"
+        " from events order by seq desc"
+    )
+    written, packed = tmp_path / "written.parquet", tmp_path / "packed.parquet"
+    assert query_to_parquet(filled, sql, spark, written, tmp_path / "scratch") == 10
+    for name in ("events", "bodies"):
+        assert spark.catalog.tableExists(name)  # the views of the query before
+    assert write_rows(spark.sql(sql), packed) == 10
+    found, expected = pq.read_table(packed), pq.read_table(written)
+    assert found.column_names == expected.column_names
+    for name in found.column_names:
+        one = found.column(name).cast(expected.schema.field(name).type)
+        assert one.combine_chunks().equals(expected.column(name).combine_chunks()), name
+    assert found.column("seq").to_pylist() == list(range(10, 0, -1))
+    assert write_rows(spark.sql("select 1 as a where 1 = 0"), packed) == 0
+    assert pq.read_table(packed).column_names == ["a"]
+    with pytest.raises(PySparkException, match="not supported in conversion to Arrow"):
+        write_rows(spark.sql("select interval 1 month"), packed)
 
 
 def test_no_lake_is_one_sentence(lake: Path, spark: SparkSession) -> None:
