@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
+from manydesks.cli.pipeline.export import OUTCOMES
 from manydesks.domain.clock import SystemClock
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline import tables
@@ -99,6 +100,10 @@ def test_a_line_is_what_one_agent_heard_and_said_in_one_trace(lake: Path, spark:
     assert "sk-abcdefgh1234" not in json.dumps(found)
 
 
+def test_every_outcome_can_be_chosen(lake: Path, spark: SparkSession) -> None:
+    assert {line["outcome"] for line in lines(lake, spark)} == set(OUTCOMES)
+
+
 def test_filters(lake: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporting, "ROUND_BYTES", 1)  # each day on its own
     for wanted, traces in (
@@ -106,6 +111,7 @@ def test_filters(lake: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatc
         (Wanted(since=SECOND), ["t4"]),
         (Wanted(until=FIRST, outcome="dead"), ["t1"]),
         (Wanted(outcome="cancelled", agents=["ada"]), []),
+        (Wanted(outcome="open"), ["t4"]),
     ):
         assert [line["trace"] for line in lines(lake, spark, wanted)] == traces
 

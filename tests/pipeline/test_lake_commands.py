@@ -93,6 +93,18 @@ def test_status_tells_each_layer_and_who_works_on_the_lake(home: Path, lake: Pat
     assert told["rebuilding"] == {"silver": ["transcripts"], "gold": [], "published": False}
 
 
+def test_level_is_level_with_the_ledger(home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    Store(home / "office.db", clock=SystemClock()).close()
+    told = json.loads(manydesks(home, "status", "--json").stdout)
+    assert (told["head"], told["behind"], told["level"]) == (0, 0, True)
+    made = manydesks(home.parent / "busy", "simulate", "--events", "100", "--agents", "2", "--days", "1")
+    assert (made.returncode, made.stderr) == (0, "")
+    told = json.loads(manydesks(home.parent / "busy", "status", "--json").stdout)
+    assert told["behind"] == told["head"] > 0
+    assert (told["level"], told["brokenOff"]) == (False, False)
+
+
 def test_compact(home: Path, lake: Path) -> None:
     asked = manydesks(home, "compact", "--vacuum", "--keep", "0h")
     assert (asked.returncode, asked.stdout) == (2, "")
@@ -119,13 +131,17 @@ def test_compact(home: Path, lake: Path) -> None:
         (("compact", "--vacuum", "--keep", "soon"), "'soon' is not a time such as 168h or 7d"),
         (("export", "--from", "yesterday"), "'yesterday' is not a day such as 2026-01-31"),
         (("export", "--from", "2026-02-01", "--to", "2026-01-01"), "--from 2026-02-01 is after --to 2026-01-01"),
-        (("export", "--outcome", "odd"), "--outcome"),
+        (("export", "--outcome", "odd"), "'odd' is not one of 'completed', 'dead', 'cancelled', 'open'."),
+        (("export", "--outcome", "open"), "has no transcripts yet"),
         (("export", "--force"), "--force is for --out"),
         (("query", "select 1", "--force"), "--force is for --parquet"),
         (("query", "select 1", "--csv", "--parquet", "x"), "Only one of --csv and --parquet"),
         (("query", "select 1", "--parquet", "there.txt"), "there.txt is there already; give --force to replace it."),
         (("query", "select 1", "--parquet", "."), "is a folder; name a file."),
         (("export", "--out", "no/such/file"), "There is no folder"),
+        (("export", "--out", "-", "--force"), "--force is for --out with a file"),
+        (("report", "--out", "-"), "'-' cannot be written to; name a file."),
+        (("query", "select 1", "--parquet", "-"), "'-' cannot be written to; name a file."),
         (("report", "--out", "there.txt"), "there.txt is there already; give --force to replace it."),
     ],
 )
@@ -139,7 +155,31 @@ def test_what_cannot_be_is_one_sentence_at_once(home: Path, words: tuple[str, ..
     assert sentence in found.stderr
     assert found.stderr.count("\n") == 1
     assert there.read_text() == "mine"
+    assert not (home.parent / "-").exists()
     assert not (home / "lake" / "pipeline_runs").exists()
+
+
+def test_an_export_to_a_dash_is_one_to_stdout(home: Path, lake: Path) -> None:
+    """A file of that name is not in its way: it gets as far as Spark."""
+    (home.parent / "-").write_text("mine")
+    found = manydesks(home, "export", "--out", "-")
+    assert "Spark needs Java" in found.stderr
+    assert (home.parent / "-").read_text() == "mine"
+
+
+@pytest.mark.parametrize("words", [("report",), ("tables",), ("tables", "--json")])
+def test_a_home_that_is_not_there_is_one_sentence(home: Path, words: tuple[str, ...]) -> None:
+    nowhere = home.parent / "nowhere"
+    found = manydesks(nowhere, *words)
+    assert (found.returncode, found.stdout) == (1, "")
+    said = f"The home {nowhere} cannot be used: there is no such folder; `manydesks up` makes it."
+    assert found.stderr == (json.dumps({"error": said}) if "--json" in words else f"manydesks: {said}") + "\n"
+    assert not nowhere.exists()
+    assert list(home.parent.glob("*.html")) == []
+
+
+def test_the_columns_of_a_table_need_no_home(home: Path) -> None:
+    assert "The event's number" in manydesks(home.parent / "nowhere", "tables", "events").stdout
 
 
 def test_secrets_that_cannot_be_read_stop_an_export(home: Path, lake: Path) -> None:

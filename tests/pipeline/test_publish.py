@@ -14,8 +14,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ma
 
 from manydesks.domain.clock import SystemClock
 from manydesks.domain.errors import BadInput, NoInsights
-from manydesks.domain.insight import FILE, TABLES
+from manydesks.domain.insight import FILE, FLAGS, TABLES
 from manydesks.insights.published import Insights
+from manydesks.office.history import answer
 from manydesks.pipeline import publish as publishing
 from manydesks.pipeline import tables
 from manydesks.pipeline.columns import TableSpec
@@ -91,6 +92,23 @@ def test_what_was_published_is_read(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(f"{FILE}-*"))
 
 
+def test_true_and_false_stay_what_they_are(tmp_path: Path) -> None:
+    flags = {c.name for name in TABLES for c in SPECS[name].columns if c.type.simpleString() == "boolean"}
+    others = {c.name for name in TABLES for c in SPECS[name].columns if c.type.simpleString() != "boolean"}
+    assert flags == FLAGS
+    assert not FLAGS & others
+    died = [{"day": "2026-01-02", "message_id": f"m{at}", "died_at": at, "still_dead": at == 2} for at in (1, 2)]
+    fill(tmp_path, 1, {"dead_letters": died})
+    with hold(tmp_path) as held:
+        publish(held, SystemClock())
+    insights = Insights(tmp_path / FILE)
+    found = insights.table("dead_letters")
+    at = found.columns.index("still_dead")
+    assert json.dumps([values[at] for values in found.rows]) == "[true, false]"
+    told = answer(insights, {"questionId": "q1", "table": "dead_letters"}, head=1)
+    assert json.dumps([one["still_dead"] for one in told["result"]["rows"]]) == "[true, false]"
+
+
 def test_rows_can_be_chosen(tmp_path: Path) -> None:
     fill(tmp_path, 1, ROWS)
     with hold(tmp_path) as held:
@@ -104,10 +122,10 @@ def test_rows_can_be_chosen(tmp_path: Path) -> None:
     assert (len(some.rows), some.more) == (2, True)
     for wrong, sentence in (
         ({"name": "events"}, "There is no table 'events'; there are agent_daily"),
-        ({"name": "agent_daily", "since": "yesterday"}, "'since' must be a day as in 2026-01-31"),
-        ({"name": "agent_daily", "until": "2026-02-31"}, "'until' must be a day"),
+        ({"name": "agent_daily", "since": "yesterday"}, "'from' must be a day as in 2026-01-31"),
+        ({"name": "agent_daily", "until": "2026-02-31"}, "'to' must be a day"),
         ({"name": "agent_daily", "limit": 0}, "must be 1 to 1000"),
-        ({"name": "busy_hours", "since": "2026-01-01"}, "takes neither 'since' nor 'until'"),
+        ({"name": "busy_hours", "since": "2026-01-01"}, "takes neither 'from' nor 'to'"),
         ({"name": "trace_summary", "agent": "ada"}, "is not by agents"),
     ):
         with pytest.raises(BadInput, match=sentence):

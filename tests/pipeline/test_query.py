@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +12,13 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+
+from manydesks.cli.pipeline.cells import plain_cell, text_cell
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.jobs.archive import archive
+from manydesks.pipeline.packing import write_rows
 from manydesks.pipeline.query import query, query_rows, query_to_parquet
 
 if TYPE_CHECKING:
@@ -109,6 +117,54 @@ def test_a_query_reads_the_lake_and_no_other_file(filled: Path, spark: SparkSess
             query(filled, f"select * from {kind}.`{tmp_path}/secrets.toml`", spark)
 
 
+def test_a_query_gets_nothing_of_the_environment_and_the_settings(filled: Path, spark: SparkSession) -> None:
+    words = ("${env:PATH}", "${spark.app.name}", "${system:user.home}", "${sparkconf:spark.master}")
+    found = query(filled, f"select {', '.join(map(repr, words))}", spark)
+    assert found.rows == (words,)
+
+
+@pytest.fixture
+def far_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine whose clock is not UTC."""
+    with monkeypatch.context() as changed:
+        changed.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_east")
+@pytest.mark.parametrize(
+    ("sql", "cells"),
+    [
+        ("timestamp_millis(1700000000123)", ["2023-11-14 22:13:20.123"]),
+        ("timestamp'+10000-01-01', timestamp'-0001-01-01'", ["+10000-01-01 00:00:00", "-0001-01-01 00:00:00"]),
+        ("timestamp_ntz'+10000-01-01', date'0000-02-03'", ["+10000-01-01 00:00:00", "0000-02-03"]),
+        ("time'12:00:01.5'", ["12:00:01.5"]),
+        ("interval '1' year, interval -3 month", ["INTERVAL '1' YEAR", "INTERVAL '-3' MONTH"]),
+        ("interval '1 2:03:04' day to second", ["INTERVAL '1 02:03:04' DAY TO SECOND"]),
+        ("make_interval(1, 2, 3, 4)", ["1 years 2 months 25 days"]),
+        ("map(struct(1), 2), map(array(1), 2)", [{'{"col1":1}': 2}, {"[1]": 2}]),
+        ("map(named_struct('a', array(X'00FF'), 'b', cast(null as int)), 2)", [{'{"a":["00ff"],"b":null}': 2}]),
+        ("map(date'+10000-01-01', interval 1 day)", [{"+10000-01-01": "INTERVAL '1' DAY"}]),
+        ("map(1.5, true), map(X'0A', X'FF')", [{"1.5": True}, {"0a": "ff"}]),
+        ("array(named_struct('a', date'+10000-01-01', 'A', 1), null)", [[{"a": "+10000-01-01", "A": 1}, None]]),
+        ("array(map(array(date'2026-01-01'), map(array(1), 2)))", [[{'["2026-01-01"]': {"[1]": 2}}]]),
+        ("cast(null as map<array<int>, date>), cast(null as struct<a: date>)", [None, None]),
+        ("parse_json('[1, 2]'), to_variant_object(struct(date'+10000-01-01'))", ["[1,2]", '{"col1":"+10000-01-01"}']),
+        ("1 as a, date'2026-01-02' as a, 3 as A", [1, "2026-01-02", 3]),
+    ],
+)
+def test_what_python_has_no_value_for_is_text(filled: Path, spark: SparkSession, sql: str, cells: list[object]) -> None:
+    """In a table, in JSON and in CSV; and a moment is UTC wherever the machine stands."""
+    found = query(filled, f"select {sql}", spark)
+    assert [plain_cell(cell) for cell in found.rows[0]] == cells
+    columns, rows = query_rows(filled, f"select {sql}", spark)
+    assert (columns, tuple(rows)) == (found.columns, found.rows)
+    texts = [text_cell(cell) for cell in found.rows[0]]
+    assert texts == [json.dumps(cell) if isinstance(cell, dict | list) else cell for cell in cells]
+
+
 @pytest.mark.parametrize("before", ["-- of all\n", "/* of\nall */ ", " -- one\n /* two */-- three\n"])
 def test_a_comment_may_come_first(filled: Path, spark: SparkSession, before: str) -> None:
     assert query(filled, f"{before}select count(*) from events", spark).rows == ((10,),)
@@ -128,6 +184,33 @@ def test_names_that_stand_twice_are_refused_before_anything_is_run(
         with pytest.raises(PipelineError, match="has the name 'b' twice, and in the column 's' each needs its own"):
             ask(filled, "select 1/0, named_struct('b', 1, 'b', 2) as s", spark)
     assert query(filled, "select 1 as a, 2 as a", spark).rows == ((1, 2),)
+
+
+@pytest.mark.usefixtures("far_east")
+def test_rows_that_come_through_this_process_make_the_same_file(
+    filled: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    """As they do from a cluster; a file that the executors write is the measure."""
+    sql = (
+        "select seq, kind, timestamp_millis(at) as at, timestamp'+10000-01-01' as far, date'-0001-01-01' as long_ago,"
+        " map(array(seq), X'00') as nested, named_struct('a', cast(seq as decimal(20, 2)), 'b', null) as pair"
+        " from events order by seq desc"
+    )
+    written, packed = tmp_path / "written.parquet", tmp_path / "packed.parquet"
+    assert query_to_parquet(filled, sql, spark, written, tmp_path / "scratch") == 10
+    for name in ("events", "bodies"):
+        assert spark.catalog.tableExists(name)  # the views of the query before
+    assert write_rows(spark.sql(sql), packed) == 10
+    found, expected = pq.read_table(packed), pq.read_table(written)
+    assert found.column_names == expected.column_names
+    for name in found.column_names:
+        one = found.column(name).cast(expected.schema.field(name).type)
+        assert one.combine_chunks().equals(expected.column(name).combine_chunks()), name
+    assert found.column("seq").to_pylist() == list(range(10, 0, -1))
+    assert write_rows(spark.sql("select 1 as a where 1 = 0"), packed) == 0
+    assert pq.read_table(packed).column_names == ["a"]
+    with pytest.raises(PySparkException, match="not supported in conversion to Arrow"):
+        write_rows(spark.sql("select interval 1 month"), packed)
 
 
 def test_no_lake_is_one_sentence(lake: Path, spark: SparkSession) -> None:

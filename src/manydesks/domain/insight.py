@@ -20,6 +20,9 @@ TABLES = (
     "slo",
 )
 
+#: columns of these tables that are true or false; SQLite has only 1 and 0 for that
+FLAGS = frozenset({"still_dead"})
+
 #: rows that one question gets at most
 MOST_ROWS = 1_000
 

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from manydesks.domain.errors import BadInput, NoInsights
-from manydesks.domain.insight import MOST_ROWS, TABLES, VERSION
+from manydesks.domain.insight import FLAGS, MOST_ROWS, TABLES, VERSION
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 #: columns that name an agent, in any of the tables
@@ -63,21 +63,26 @@ class Insights:
         self, name: str, *, since: str | None = None, until: str | None = None, agent: str | None = None,
         limit: int = 100,
     ) -> Answer:  # fmt: skip
-        """Rows of a table: of these days (`YYYY-MM-DD`, UTC, both included), about this agent. Raises `BadInput`."""
+        """Rows of a table: of these days (`YYYY-MM-DD`, UTC, both included), about this agent. Raises `BadInput`.
+
+        Who asks says 'from' and 'to', which Python has other use for; so do the sentences.
+        """
         if name not in TABLES:
             raise BadInput(f"There is no table '{name[:60]}'; there are {', '.join(TABLES)}.")
         if not 1 <= limit <= MOST_ROWS:
             raise BadInput(f"The limit is {limit}; it must be 1 to {MOST_ROWS}.")
-        for word, day in (("since", since), ("until", until)):
+        for word, day in (("from", since), ("to", until)):
             if day is not None and not is_day(day):
                 raise BadInput(f"'{word}' must be a day as in 2026-01-31, not '{day[:40]}'.")
+        if since is not None and until is not None and since > until:
+            raise BadInput(f"'from' is {since}, which is after 'to', {until}; name the earlier day first.")
         with self._open() as db:
             stamp = self._stamp(db)
             columns = tuple(row[0] for row in db.execute("select name from pragma_table_info(?)", (name,)))
             if not columns:
                 raise NoInsights(reason=f"{self._path} has no table '{name}'")
             if (since or until) and "day" not in columns:
-                raise BadInput(f"The table '{name}' is about the whole history; it takes neither 'since' nor 'until'.")
+                raise BadInput(f"The table '{name}' is about the whole history; it takes neither 'from' nor 'to'.")
             named = [column for column in AGENTS if column in columns]
             if agent is not None and not named:
                 raise BadInput(f"The table '{name}' is not by agents; ask it without 'agent'.")
@@ -92,7 +97,12 @@ class Insights:
             where = f" where {' and '.join(tests)}" if tests else ""
             # the publisher has laid the rows in the order in which they are read
             found = db.execute(f"select * from {name}{where} order by rowid limit ?", (*values, limit + 1)).fetchall()
-        return Answer(columns=columns, rows=tuple(found[:limit]), more=len(found) > limit, stamp=stamp)
+        flags = [column in FLAGS for column in columns]
+        rows = tuple(
+            tuple(bool(value) if flag and value is not None else value for flag, value in zip(flags, row, strict=True))
+            for row in found[:limit]
+        )
+        return Answer(columns=columns, rows=rows, more=len(found) > limit, stamp=stamp)
 
     @contextmanager
     def _open(self) -> Iterator[apsw.Connection]:

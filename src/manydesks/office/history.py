@@ -18,6 +18,8 @@ from manydesks.insights.published import Insights
 MOST_CHARS = 60_000
 #: of what the desk calls its question
 MOST_NAME = 100
+#: what may be asked for, as `Insights` has it
+WISHES = {"agent": "agent", "from": "since", "to": "until"}
 
 
 def answer(insights: Insights, payload: Mapping[str, Any], head: int) -> dict[str, Any]:
@@ -35,9 +37,9 @@ def answer(insights: Insights, payload: Mapping[str, Any], head: int) -> dict[st
 
 def _look_up(insights: Insights, payload: Mapping[str, Any], head: int) -> dict[str, Any]:
     table, limit = payload.get("table"), payload.get("limit", 30)
-    wishes = {name: payload[name] for name in ("agent", "since", "until") if payload.get(name) is not None}
+    wishes = {name: payload[word] for word, name in WISHES.items() if payload.get(word) is not None}
     if not isinstance(table, str) or not all(isinstance(wish, str) for wish in wishes.values()):
-        raise BadInput(f"'table' must be one of {', '.join(TABLES)}; 'agent', 'since' and 'until' are texts.")
+        raise BadInput(f"'table' must be one of {', '.join(TABLES)}; 'agent', 'from' and 'to' are texts.")
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= MOST_FOR_AGENT:
         raise BadInput(f"'limit' must be a whole number from 1 to {MOST_FOR_AGENT}.")
     found = insights.table(table, **wishes, limit=limit)

@@ -8,19 +8,18 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from manydesks.domain.errors import PipelineError
+from manydesks.pipeline.answer import collectable
 from manydesks.pipeline.failure import SPARK_FAILURES, sentence
 from manydesks.pipeline.harmless import require_harmless
+from manydesks.pipeline.packing import write_rows
 from manydesks.pipeline.place import Place
 from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.tables import present, read
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 BEGINNINGS = ("select", "with", "values", "from", "table", "(")
 #: what may stand before it
 COMMENTS = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
-
-#: rows that are taken at a time where they come through this process
-BATCH_ROWS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,18 +52,17 @@ def require_query(sql: str) -> str:
 def query(lake: Place, sql: str, spark: SparkSession) -> QueryResult:
     """Runs one query over the newest snapshot of each table.
 
-    Raises `PipelineError` with one sentence if the text is not a query, names an unknown table, or fails.
+    What Python has no values for is text, as `collectable` says. Raises `PipelineError` with one sentence if the text
+    is not a query, names an unknown table, or fails.
     """
-    frame, names = _frame(lake, sql, spark)
-    _require_values_apart(frame)
+    frame, names = _collectable(lake, sql, spark)
     with _sentences(names):
         return QueryResult(columns=tuple(frame.columns), rows=tuple(map(tuple, frame.collect())))
 
 
 def query_rows(lake: Place, sql: str, spark: SparkSession) -> tuple[tuple[str, ...], Iterator[tuple[Any, ...]]]:
     """The columns, and the rows one after another: a part of them is in memory at a time. Raises as `query` does."""
-    frame, names = _frame(lake, sql, spark)
-    _require_values_apart(frame)
+    frame, names = _collectable(lake, sql, spark)
 
     def rows() -> Iterator[tuple[Any, ...]]:
         with _sentences(names):
@@ -89,7 +84,7 @@ def query_to_parquet(lake: Place, sql: str, spark: SparkSession, path: Path, scr
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     with _sentences(names):
         if not reads_files_here(spark):
-            return _write_rows(frame, path)
+            return write_rows(frame, path)
         try:
             frame.write.parquet(str(scratch))
             return _join(sorted(scratch.glob("*.parquet")), path)
@@ -110,6 +105,13 @@ def _frame(lake: Place, sql: str, spark: SparkSession) -> tuple[DataFrame, list[
         # in brackets the grammar allows nothing but a query: `with … insert` and its like end here, before they run
         spark.sql(f"select * from (\n{text}\n) limit 0")
         return spark.sql(text), names
+
+
+def _collectable(lake: Place, sql: str, spark: SparkSession) -> tuple[DataFrame, list[str]]:
+    frame, names = _frame(lake, sql, spark)
+    _require_values_apart(frame)
+    with _sentences(names):
+        return collectable(frame), names
 
 
 def repeated(type: DataType, *, any_case: bool = False) -> str | None:
@@ -164,17 +166,6 @@ def _join(parts: list[Path], path: Path) -> int:
                     group = opened.read_row_group(number)
                     writer.write_table(group, row_group_size=max(group.num_rows, 1))
                     rows += group.num_rows
-    return rows
-
-
-def _write_rows(frame: DataFrame, path: Path) -> int:
-    schema = to_arrow_schema(frame.schema)
-    found = frame.toLocalIterator(prefetchPartitions=True)
-    rows = 0
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        while batch := [row.asDict(recursive=True) for row in islice(found, BATCH_ROWS)]:
-            writer.write_table(pa.Table.from_pylist(batch, schema=schema))
-            rows += len(batch)
     return rows
 
 

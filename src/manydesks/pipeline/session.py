@@ -49,6 +49,7 @@ FIXED = (
     "spark.sql.runSQLOnFiles",
     "spark.sql.session.timeZone",
     "spark.sql.shuffle.partitions",
+    "spark.sql.variable.substitute",
     "spark.submit.deployMode",
     "spark.submit.pyFiles",
 )
@@ -234,6 +235,8 @@ def _configuration(options: SparkOptions) -> Mapping[str, str]:
         "spark.sql.python.filterPushdown.enabled": "true",
         # rows that lie together by their trace also do by trace and span: they are not moved for a join of both
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
+        # `${env:NAME}` in a query would be replaced by a variable of the environment, where secrets are
+        "spark.sql.variable.substitute": "false",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         # of each query, for a page that nobody sees
         "spark.sql.ui.explainMode": "simple",

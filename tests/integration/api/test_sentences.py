@@ -70,6 +70,12 @@ FILE = "it must be the absolute path of a file, which begins with '/', or an obj
         ("PUT", "/api/settings", {"secrets": {"A": "x"}}, f"'secrets.A' is not allowed: {SECRET}"),
         ("GET", "/api/agents/A!", None, f"'id' is not allowed: {NAME}"),
         ("GET", "/api/insights/nothing", None, f"'table' is not allowed: it must be one of {', '.join(TABLES)}."),
+        (
+            "GET",
+            "/api/insights/slo?from=2026-01-03&to=2026-01-02",
+            None,
+            "'from' is 2026-01-03, which is after 'to', 2026-01-02; name the earlier day first.",
+        ),
         ("GET", "/api/events?limit=x", None, "'limit' is not allowed: a number is written in digits."),
         ("GET", "/api/events?limit=1001", None, "'limit' is not allowed: it must be less than or equal to 1000."),
     ],

@@ -32,7 +32,7 @@ def insights(tmp_path: Path) -> Insights:
 
 
 def test_rows_and_how_old_they_are(insights: Insights) -> None:
-    told = history.answer(insights, {"questionId": "q1", "table": "slo", "until": "2026-01-02", "limit": 1}, head=55)
+    told = history.answer(insights, {"questionId": "q1", "table": "slo", "to": "2026-01-02", "limit": 1}, head=55)
     assert (told["questionId"], told["status"]) == ("q1", "answered")
     assert told["result"] == {
         "table": "slo",
@@ -58,7 +58,12 @@ def test_it_is_not_more_than_a_model_can_read(insights: Insights) -> None:
         ({"table": "slo", "limit": "many"}, "from 1 to 200"),
         ({"table": "slo", "limit": 1_000}, "from 1 to 200"),
         ({"table": "slo", "limit": True}, "from 1 to 200"),
-        ({"table": "slo", "since": "monday"}, "must be a day as in 2026-01-31"),
+        ({"table": "slo", "from": "monday"}, "'from' must be a day as in 2026-01-31"),
+        ({"table": "slo", "to": 3}, "'agent', 'from' and 'to' are texts"),
+        (
+            {"table": "slo", "from": "2026-01-03", "to": "2026-01-02"},
+            "'from' is 2026-01-03, which is after 'to', 2026-01-02; name the earlier day first.",
+        ),
         ({"table": "trace_summary", "agent": "ada"}, "is not by agents"),
     ],
 )

@@ -39,14 +39,14 @@ def payload(bench: Bench) -> Mapping[str, Any]:
 async def test_it_gets_its_rows() -> None:
     answers = Answers()
     bench = Bench(Means(answer=answers.wait))
-    call = asyncio.create_task(bench.call(table="cost_daily", agent="ada", since="2026-01-01"))
+    call = asyncio.create_task(bench.call(table="cost_daily", agent="ada", **{"from": "2026-01-01"}))
     async with asyncio.timeout(20):
         await answers.wanted.wait()
         asked = payload(bench)
         assert {name: asked[name] for name in asked if name != "questionId"} == {
             "table": "cost_daily",
             "agent": "ada",
-            "since": "2026-01-01",
+            "from": "2026-01-01",
             "limit": query_history.DEFAULT_ROWS,
         }
         answers.say({"questionId": asked["questionId"], "status": "answered", "result": {"rows": [], "behind": 3}})
@@ -57,7 +57,7 @@ async def test_a_refusal_is_for_the_model() -> None:
     async def refused(id: str) -> Content:
         return {"questionId": id, "status": "refused", "result": "There is no such day."}
 
-    outcome = await Bench(Means(answer=refused)).call(table="slo", since="2026-13-01")
+    outcome = await Bench(Means(answer=refused)).call(table="slo", to="2026-13-01")
     assert outcome == Outcome(ok=False, result="There is no such day.")
 
 
@@ -73,7 +73,7 @@ async def test_wrong_arguments_are_told_what_is_allowed() -> None:
         ({}, "needs the argument 'table'"),
         ({"table": "messages"}, "must be one of agent_daily, channel_daily"),
         ({"table": "slo", "limit": 0}, "must be at least 1"),
-        ({"table": "slo", "since": "1 May"}, "at least 10 characters"),
+        ({"table": "slo", "from": "1 May"}, "at least 10 characters"),
         ({"table": "slo", "sql": "drop"}, "has no argument 'sql'"),
     ):
         outcome = await bench.call(**arguments)

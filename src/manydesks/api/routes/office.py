@@ -27,8 +27,8 @@ from manydesks.settings.secrets import load_secrets, mask, mask_texts
 from manydesks.store.reader import Reader
 
 Table = Annotated[str, PathParameter(pattern=TABLE, description=f"One of {', '.join(TABLES)}.")]
-From = Annotated[Day | None, Query(alias="from", description="The first day, UTC.")]
-To = Annotated[Day | None, Query(description="The last day, UTC.")]
+From = Annotated[Day | None, Query(alias="from", description="The first day, UTC, included.")]
+To = Annotated[Day | None, Query(description="The last day, UTC, included; not before `from`.")]
 
 
 def routes(office: Office) -> APIRouter:

@@ -19,13 +19,18 @@ from manydesks.cli.pipeline.target import check_target, target
 from manydesks.cli.quantity import count
 from manydesks.cli.text import one_line
 
+#: how a conversation can have gone; open: a message of it has not ended
+OUTCOMES = ("completed", "dead", "cancelled", "open")
+
 
 @click.command(cls=Command)
 @click.option("--agent", "agents", multiple=True, metavar="AGENT", help="Only with this agent; may be given again.")
 @click.option("--from", "since", metavar="DAY", callback=day, help="Only from this day on (UTC).")
 @click.option("--to", "until", metavar="DAY", callback=day, help="Only up to this day (UTC).")
-@click.option("--outcome", type=click.Choice(["completed", "dead", "cancelled"]), help="Only those that ended so.")
-@click.option("--out", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file, not to stdout.")
+@click.option("--outcome", type=click.Choice(OUTCOMES), help="Only those that ended so, or are open.")
+@click.option(
+    "--out", "file", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file, not to stdout (-)."
+)
 @click.option("--force", is_flag=True, help="With --out: replace a file that is there.")
 @master_option
 @pass_invocation
@@ -45,8 +50,10 @@ def export(
     what looks like a key, are replaced by ***; that is a net and not a promise.
     """
     out = invocation.out
+    if file == Path("-"):
+        file = None
     if force and file is None:
-        raise click.UsageError("--force is for --out.")
+        raise click.UsageError("--force is for --out with a file.")
     if since is not None and until is not None and since > until:
         raise click.UsageError(f"--from {since} is after --to {until}.")
     if file is not None:

@@ -38,6 +38,15 @@ def open_lake(invocation: Invocation, settings: PipelineSettings) -> Place:
     return lake
 
 
+def require_home(invocation: Invocation) -> None:
+    """For commands that show an empty lake as such: no home at all is a wrong path, not an office without history."""
+    from manydesks.domain.errors import HomeError
+
+    home = invocation.home.path
+    if not home.is_dir():
+        raise HomeError(home=str(home), reason="there is no such folder; `manydesks up` makes it.")
+
+
 def open_store(invocation: Invocation) -> Path:
     """Where the store is, once it is sure that this version may read it."""
     from manydesks.pipeline.sources.ledger import require_store

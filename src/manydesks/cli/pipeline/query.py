@@ -29,7 +29,8 @@ from manydesks.cli.text import one_line
 def query(invocation: Invocation, sql: str, as_csv: bool, parquet: Path | None, force: bool) -> None:
     """Ask the lake a question in SQL.
 
-    Each table of the lake is there by its name; `manydesks pipeline tables` lists them. A large answer is for --csv or
+    Each table of the lake is there by its name; `manydesks pipeline tables` lists them. A query only reads these: what
+    could do more is refused, and so are names that are computed, with `identifier(…)`. A large answer is for --csv or
     --parquet: a table and JSON are held in memory as a whole. What is nested is written as JSON, also in a table and in
     CSV. Parquet wants another name for each column.
     """

@@ -9,7 +9,7 @@ import click
 
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
-from manydesks.cli.pipeline.opening import open_lake, open_settings
+from manydesks.cli.pipeline.opening import open_lake, open_settings, require_home
 from manydesks.cli.pipeline.target import check_target, target
 from manydesks.cli.quantity import size
 from manydesks.cli.text import one_line
@@ -35,6 +35,7 @@ def report(invocation: Invocation, file: Path | None, force: bool, days: int, sh
         raise click.UsageError("--force is for --out.")
     if file is not None:
         check_target(file, force=force)
+    require_home(invocation)
     settings = open_settings(invocation)
     lake = open_lake(invocation, settings)
     from manydesks.pipeline.disk import disk_refusals

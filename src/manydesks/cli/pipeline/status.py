@@ -154,7 +154,8 @@ def _standing_value(found: Standing) -> dict[str, Any]:
         "ahead": found.ahead,
         "layers": {**reach, "forgotten": found.erased},
         "erasuresWaiting": found.forgotten,
-        "level": found.level,
+        # with the ledger: all that is made of bronze may be level with bronze while there are newer events
+        "level": found.level and found.bronze == found.head,
         "brokenOff": found.broken_off,
         "outdated": list(found.outdated),
         "rebuilding": _rebuild_value(found.unbuilt),

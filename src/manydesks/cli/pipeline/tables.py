@@ -9,7 +9,7 @@ import click
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
 from manydesks.cli.output import Column, Output
-from manydesks.cli.pipeline.opening import open_lake, open_settings
+from manydesks.cli.pipeline.opening import open_lake, open_settings, require_home
 from manydesks.cli.quantity import size
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def tables(invocation: Invocation, name: str | None) -> None:
     if name is not None:
         _show_columns(out, _spec(name))
         return
+    require_home(invocation)
     from manydesks.pipeline.disk import disk_refusals
 
     with disk_refusals(lake):

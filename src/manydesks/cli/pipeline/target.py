@@ -14,6 +14,8 @@ from manydesks.settings.home import reason_of
 
 def check_target(path: Path, *, force: bool) -> None:
     """Raises `BadInput` if the file cannot be there, or is there already; says so before the work begins."""
+    if path == Path("-"):  # elsewhere it means stdout; nobody wants a file of that name
+        raise BadInput("'-' cannot be written to; name a file.")
     if path.is_dir():
         raise BadInput(f"{path} is a folder; name a file.")
     if not path.absolute().parent.is_dir():

@@ -23,8 +23,6 @@ from manydesks.pipeline.transforms import conversations
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-OUTCOMES = ("completed", "dead", "cancelled")
-
 #: days are taken together up to so many bytes of files, and come to this process in parts of about so many
 ROUND_BYTES = 256 << 20
 PART_BYTES = 8 << 20
@@ -38,6 +36,7 @@ class Wanted:
     #: days of their traces, `YYYY-MM-DD`, both included
     since: str | None = None
     until: str | None = None
+    #: completed, dead, cancelled or open, as `conversations.outcomes` has them
     outcome: str | None = None
 
     def day(self, day: str) -> bool:

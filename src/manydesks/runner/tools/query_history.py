@@ -41,8 +41,8 @@ TOOL = Tool(
     arguments={
         "table": {"type": "string", "enum": list(TABLES), "description": "Which one."},
         "agent": {"type": "string", "minLength": 1, "maxLength": 33, "description": "Only rows about this agent."},
-        "since": {"type": "string", "minLength": 10, "maxLength": 10, "description": "The first day: '2026-01-31'."},
-        "until": {"type": "string", "minLength": 10, "maxLength": 10, "description": "The last day, included."},
+        "from": {"type": "string", "minLength": 10, "maxLength": 10, "description": "The first day: '2026-01-31'."},
+        "to": {"type": "string", "minLength": 10, "maxLength": 10, "description": "The last day, included."},
         "limit": {
             "type": "integer",
             "minimum": 1,
