@@ -88,6 +88,8 @@ class SparkOptions:
     log: Path | None = None
     #: much is to be done: worth the CPU that Java's second compiler takes before it saves any
     bulk: bool = False
+    #: somebody looks on: tasks say each second how far they are, not each ten
+    followed: bool = False
     #: further options of Spark; not shown, since some are passwords
     further: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -253,6 +255,8 @@ def _configuration(options: SparkOptions) -> Mapping[str, str]:
             # other users of this machine reach its ports too, and whoever speaks to Spark unasked can run code in it
             "spark.authenticate": "true",
         }
+        if options.followed:
+            settings["spark.executor.heartbeatInterval"] = "1s"
     return {key: value for key, value in settings.items() if key not in options.further}
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import re
+import threading
+import time
 
 import pytest
 
 from manydesks.cli.output import Output
-from manydesks.cli.pipeline.progress import line_of, progress
-from manydesks.pipeline.jobs.step import Step
+from manydesks.cli.pipeline.progress import LOOKING, line_of, progress
+from manydesks.pipeline.jobs.step import Rows, Step
 from manydesks.testing.clock import ManualClock
 
 #: to the first of several lines
@@ -34,6 +36,19 @@ class Terminal(io.StringIO):
 )
 def test_the_line(told: tuple[str, int, int, float], line: str) -> None:
     assert line_of(*told) == line
+
+
+@pytest.mark.parametrize(
+    ("room", "bar"),
+    [(100, f"[{'#' * 15}{'.' * 15}]"), (70, f"[{'#' * 7}{'.' * 7}]"), (20, f"[{'#' * 5}{'.' * 5}]")],
+)
+def test_the_bar_leaves_room_for_the_speed(room: int, bar: str) -> None:
+    line = line_of("spans", 4_000, 8_000, 12.4, passed=24_800, room=room)
+    assert line == f"spans              {bar} 4,000 of 8,000  12 s  2,000 rows/s"
+
+
+def test_there_is_no_speed_in_the_first_second() -> None:
+    assert line_of("spans", 1, 4, 0.9, passed=900).endswith(" 1 of 4  1 s")
 
 
 @pytest.fixture
@@ -83,9 +98,74 @@ def test_two_steps_at_a_time_and_what_came_of_the_last_one(clock: ManualClock) -
     assert stderr.getvalue().endswith("\x1b[2A\r\x1b[J")
 
 
+class Reading:
+    """What a Spark has read, by the hand of a test."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Rows] = {}
+        self.told: list[tuple[str, int, int]] = []
+        self.asked = threading.Event()
+
+    def tell(self, step: str, done: int, total: int) -> None:
+        self.told.append((step, done, total))
+
+    def rows(self) -> dict[str, Rows]:
+        self.asked.set()
+        return self.found
+
+
+def test_a_step_moves_with_what_is_read_for_it_and_is_over_when_its_job_says_so(clock: ManualClock) -> None:
+    stderr, reading = Terminal(), Reading()
+    with progress(Output(io.StringIO(), stderr), clock) as bar, bar.follow(reading) as tell:
+        tell("spans", 0, 4_000)
+        clock.advance(2_000)
+        reading.found = {"spans": Rows(1_000, 3_000), "unknown": Rows(5, 5)}
+        sees(stderr, f"spans              [{'#' * 6}{'.' * 18}] 1,000 of 4,000  2 s  1,500 rows/s")
+        # what is known of it is not forgotten, and more is read than was to be
+        reading.found = {"spans": Rows(0, 0)}
+        sees(stderr, f"spans              [{'#' * 6}{'.' * 18}] 1,000 of 4,000  2 s  1,500 rows/s")
+        reading.found = {"spans": Rows(9_000, 18_000)}
+        full = f"spans              [{'#' * 24}] 4,000 of 4,000  2 s  9,000 rows/s"
+        sees(stderr, full)
+        tell("runs", 0, 10)  # beside it, since it is not over
+        sees(stderr, f"{full}\nruns               [{'.' * 30}] 0 of 10  0 s")
+        tell("spans", 4_000, 4_000)
+    assert reading.told == [("spans", 0, 4_000), ("runs", 0, 10), ("spans", 4_000, 4_000)]
+
+
+def sees(stderr: Terminal, lines: str) -> None:
+    """Once more, whatever was seen before."""
+    before, until = len(drawn(stderr)), time.monotonic() + 10
+    while lines.split("\n") not in drawn(stderr)[before:]:
+        assert time.monotonic() < until, drawn(stderr)[-1]
+        time.sleep(0.01)
+
+
+def test_an_answer_that_never_comes_does_not_keep_the_command_from_ending(clock: ManualClock) -> None:
+    never = threading.Event()
+
+    class Hanging(Reading):
+        def rows(self) -> dict[str, Rows]:
+            super().rows()
+            never.wait()
+            return {}
+
+    reading = Hanging()
+    with progress(Output(io.StringIO(), Terminal()), clock) as bar, bar.follow(reading):
+        assert reading.asked.wait(10)
+    left = [thread for thread in threading.enumerate() if thread.name == LOOKING]
+    assert [thread.daemon for thread in left] == [True]
+    never.set()
+    left[0].join(10)
+
+
 @pytest.mark.parametrize(("stderr", "json"), [(io.StringIO(), False), (Terminal(), True)])
 def test_a_pipe_and_a_program_see_nothing(stderr: io.StringIO, json: bool) -> None:
-    with progress(Output(io.StringIO(), stderr, json=json)) as bar:
+    reading = Reading()
+    with progress(Output(io.StringIO(), stderr, json=json)) as bar, bar.follow(reading) as tell:
         bar.say("starting Spark")
-        bar.step("events", 1, 2)
+        tell("events", 1, 2)
+        assert LOOKING not in [thread.name for thread in threading.enumerate()]
+    assert not reading.told  # and nothing is asked for them
+    assert not bar.shown
     assert stderr.getvalue() == ""

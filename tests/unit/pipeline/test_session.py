@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,16 @@ def test_the_driver_of_a_cluster_can_be_reached(tmp_path: Path) -> None:
     assert "spark.driver.host" not in module._configuration(options)  # Spark has it from the file
     assert module._hidden(options) == further
     assert module._surroundings(options) == {"PYSPARK_PYTHON": "/opt/python"}
+
+
+@pytest.mark.parametrize(("master", "interval"), [("local[2]", "1s"), ("spark://h:7077", None)])
+def test_tasks_of_this_machine_tell_more_often_how_far_they_are_to_who_looks_on(
+    master: str, interval: str | None, tmp_path: Path
+) -> None:
+    options = SparkOptions(master=master, folder=tmp_path)
+    name = "spark.executor.heartbeatInterval"
+    assert name not in module._configuration(options)
+    assert module._configuration(replace(options, followed=True)).get(name) == interval
 
 
 def test_each_local_cluster_has_a_secret_of_its_own(tmp_path: Path) -> None:

@@ -61,9 +61,10 @@ def open_store(invocation: Invocation) -> Path:
 
 @contextmanager
 def open_spark(
-    invocation: Invocation, settings: PipelineSettings, bar: Bar, *, bulk: bool = False
+    invocation: Invocation, settings: PipelineSettings, bar: Bar, *, bulk: bool = False, followed: bool = False
 ) -> Iterator[SparkSession]:
     """A session of Spark as the settings want it, ended with the block. `bulk`: much is to be done.
+    `followed`: somebody looks on.
 
     Raises `PipelineError` if it cannot read where the lake lies.
     """
@@ -78,6 +79,7 @@ def open_spark(
         memory=settings.memory,
         shuffle_partitions=settings.shuffle_partitions,
         bulk=bulk,
+        followed=followed,
         folder=home.run / "spark",
         log=home.logs / "spark.log",
         further=_further(invocation, settings),

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from manydesks.cli.output import Output
 from manydesks.cli.text import cut, one_line
 from manydesks.domain.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from manydesks.pipeline.jobs.step import Step
+    from manydesks.pipeline.jobs.step import Progress, Rows, Step
 
 #: how often the seconds are counted on
 TICK_SECONDS = 0.5
-#: columns of the bar itself, and of the name before it
-BAR, NAME = 30, 18
+#: how often it is asked what steps have read
+LOOK_SECONDS = 0.5
+#: the thread that asks
+LOOKING = "pipeline-look"
+#: columns of the bar itself, at most and at least, and of the name before it
+BAR, SHORT, NAME = 30, 10, 18
+
+
+class Followed(Protocol):
+    """What knows how far steps are between two words of their jobs, as the pipeline's `Underway` does."""
+
+    def tell(self, step: str, done: int, total: int) -> None:
+        """A job's `Progress`."""
+
+    def rows(self) -> Mapping[str, Rows]:
+        """By steps. It may take long, but raises nothing."""
 
 
 @dataclass(kw_only=True)
@@ -30,6 +44,9 @@ class _Shown:
     since: int
     done: int = 0
     total: int = 0
+    #: rows that were read, and rows that were gone through in all, between two words of the job
+    read: int = 0
+    passed: int = 0
 
     @property
     def over(self) -> bool:
@@ -67,6 +84,44 @@ class Bar:
             known.done, known.total = done, total
             self._draw()
 
+    @property
+    def shown(self) -> bool:
+        """Whether there is anybody who sees it."""
+        return self._stream is not None
+
+    @contextmanager
+    def follow(self, followed: Followed) -> Iterator[Progress]:
+        """Gives what the job is to tell its progress to. Until the end of the block steps also move with the rows that
+        they read; where nobody sees it, nothing is asked."""
+        if not self.shown:
+            yield self.step
+            return
+        over = threading.Event()
+
+        def tell(step: str, done: int, total: int) -> None:
+            followed.tell(step, done, total)
+            self.step(step, done, total)
+
+        def look() -> None:
+            while not over.wait(LOOK_SECONDS):
+                self._read(followed.rows())
+
+        looking = threading.Thread(target=look, name=LOOKING, daemon=True)
+        looking.start()
+        try:
+            yield tell
+        finally:
+            over.set()
+            # not for ever: the command must end also if no answer comes
+            looking.join(LOOK_SECONDS)
+
+    def _read(self, rows: Mapping[str, Rows]) -> None:
+        with self._writing:
+            for name, shown in self._steps.items():
+                if (found := rows.get(name)) is not None:
+                    shown.read, shown.passed = max(shown.read, found.read), max(shown.passed, found.passed)
+            self._draw()
+
     def ended(self, step: Step) -> None:
         """As a job tells it at the end of a step: what came of it is shown until the next one ends. One that had
         nothing to do is not worth the line."""
@@ -96,7 +151,9 @@ class Bar:
         lines = [self._ended] if self._ended else []
         for name, shown in self._steps.items():
             if name:
-                lines.append(line_of(name, shown.done, shown.total, (now - shown.since) / 1000))
+                done = max(shown.done, min(shown.read, shown.total))
+                seconds = (now - shown.since) / 1000
+                lines.append(line_of(name, done, shown.total, seconds, passed=shown.passed, room=room))
         if not lines and not self._lines:
             return
         up = f"\x1b[{self._lines - 1}A" if self._lines > 1 else ""
@@ -105,13 +162,17 @@ class Bar:
         self._lines = len(lines)
 
 
-def line_of(step: str, done: int, total: int, seconds: float) -> str:
-    """The bar as text. A step that is not told in rows has no bar: nobody knows how far it is."""
-    passed = f"{seconds:.0f} s"
+def line_of(step: str, done: int, total: int, seconds: float, *, passed: int = 0, room: int = 100) -> str:
+    """The bar as text, shorter where there is little room. A step that is not told in rows has no bar: nobody knows how
+    far it is."""
+    name, time = f"{one_line(step):<{NAME}}", f"{seconds:.0f} s"
     if total <= 1:
-        return f"{one_line(step):<{NAME}} {passed}"
-    full = min(done, total) * BAR // total
-    return f"{one_line(step):<{NAME}} [{'#' * full}{'.' * (BAR - full)}] {done:,} of {total:,}  {passed}"
+        return f"{name} {time}"
+    speed = f"  {passed / seconds:,.0f} rows/s" if passed and seconds >= 1 else ""
+    words = f" of {total:,}  {time}{speed}"
+    columns = max(SHORT, min(BAR, room - len(f"{name} [] {total:,}{words}")))
+    full = min(done, total) * columns // total
+    return f"{name} [{'#' * full}{'.' * (columns - full)}] {done:,}{words}"
 
 
 def ended_line(step: str, taken: int, rows: int, seconds: float) -> str:

@@ -57,6 +57,7 @@ def _bring(invocation: Invocation, *, rebuild: bool, incomplete: bool = False) -
     lake, db, out = open_lake(invocation, settings), open_store(invocation), invocation.out
     from manydesks.pipeline.disk import disk_refusals
     from manydesks.pipeline.jobs.archive import check_archive
+    from manydesks.pipeline.jobs.underway import Underway
     from manydesks.pipeline.jobs.whole import run as bring
     from manydesks.pipeline.lock import PATIENCE_SECONDS, hold
     from manydesks.pipeline.rebuilding import unbuilt
@@ -76,13 +77,17 @@ def _bring(invocation: Invocation, *, rebuild: bool, incomplete: bool = False) -
             anew = rebuild or bool(unbuilt(lake))
             bulk = head - (0 if anew else covered(lake, EVENTS, EVENTS.name)) > BULK
     begun = invocation.clock.monotonic()
-    with progress(out) as bar, open_spark(invocation, settings, bar, bulk=bulk) as spark:
+    with (
+        progress(out) as bar,
+        open_spark(invocation, settings, bar, bulk=bulk, followed=bar.shown) as spark,
+        bar.follow(Underway(spark)) as tell,
+    ):
         started = (invocation.clock.monotonic() - begun) / 1000
         report = bring(
             db,
             lake,
             spark,
-            bar.step,
+            tell,
             rebuild=rebuild,
             patience=PATIENCE_SECONDS,
             ended=bar.ended,
