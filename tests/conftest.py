@@ -15,8 +15,19 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-#: the tests with a Spark session, and those elsewhere whose commands start one
+#: the tests with a Spark session, those among them that have none or start Javas of their own, and those elsewhere
+#: whose commands have theirs in the kept Java
 SPARK = "tests/pipeline/"
+WITHOUT_A_SESSION = (
+    "/test_compact_kills.py::",
+    "/test_disk.py::",
+    "/test_lake_commands.py::",
+    "/test_publish.py::",
+    "/test_report.py::",
+    "/test_standing.py::",
+    "::test_the_command_ends_well_when_it_is_asked_to[",
+    "::test_two_runs_at_once_commit_everything_once",
+)
 SPARK_ELSEWHERE = ("::test_the_blocks_of_a_page_run_with_spark[", "::test_ten_kills_lose_nothing_and_double_nothing")
 
 #: starts Spark as a command does, and keeps its Java when the session has ended
@@ -24,7 +35,7 @@ KEEPER = """
 import sys
 from pathlib import Path
 from manydesks.pipeline.session import SparkOptions, end, session
-spark = session(SparkOptions(master="local[2]", folder=Path(sys.argv[1])))
+spark = session(SparkOptions(master="local[2]", folder=Path(sys.argv[1]), bulk=True))
 parameters = spark.sparkContext._gateway.gateway_parameters
 end(spark)
 print(parameters.port, parameters.auth_token, flush=True)
@@ -60,8 +71,9 @@ def home() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def kept_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
     """Variables with which a command has its Spark session in a Java that is there already: it starts in a second, and
-    what Java has compiled for one command, the next one has. One command at a time, and one that ends by itself; the
-    tests that share a session have it in the same Java, once all commands are done.
+    what Java has compiled for one command, the next one has; it lives long enough for both of Java's compilers. One
+    command at a time, and one that ends by itself; the tests that share a session have it in the same Java, once all
+    commands are done.
 
     For what a command does and says. How a Java is started, what becomes of what it says, and how it ends with its
     command is tried where commands start their own: the README, two runs at once, clusters, the watch, and kills.
@@ -83,14 +95,13 @@ def kept_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str,
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """One JVM is enough, and the tests of the pipeline share its session: whatever the number of workers, they all run
-    in the same one. By their names, since a worker cannot tell of the marks that its tests have."""
+    """One session is enough, and the tests of the pipeline share it: whatever the number of workers, they all run in
+    the same one. By their names, since a worker cannot tell of the marks that its tests have."""
     from xdist.scheduler import LoadScopeScheduling
 
     class OneForSpark(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            spark = nodeid.startswith(SPARK) or any(name in nodeid for name in SPARK_ELSEWHERE)
-            return SPARK if spark else nodeid
+            return SPARK if _is_kept_together(nodeid) else nodeid
 
     return OneForSpark(config, log)
 
@@ -103,6 +114,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+def _is_kept_together(nodeid: str) -> bool:
+    apart = any(name in nodeid for name in WITHOUT_A_SESSION)
+    return (nodeid.startswith(SPARK) and not apart) or any(name in nodeid for name in SPARK_ELSEWHERE)
+
+
 def _has_a_session_of_its_own(item: pytest.Item) -> bool:
     """Whether its commands have theirs in the kept Java, which has one at a time: not beside the one that is shared."""
     names = getattr(item, "fixturenames", ())
@@ -112,6 +128,8 @@ def _has_a_session_of_its_own(item: pytest.Item) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not _has_a_session_of_its_own(item))
     for item in items:
+        if {"spark", "kept_java"} & set(getattr(item, "fixturenames", ())) and not _is_kept_together(item.nodeid):
+            raise pytest.UsageError(f"{item.nodeid} has the shared Java: it must not be named in WITHOUT_A_SESSION.")
         if "spark" in item.keywords and item.get_closest_marker("timeout") is None:
             # a busy machine makes Spark wait longer than anything else
             item.add_marker(pytest.mark.timeout(600))

@@ -17,6 +17,7 @@ from manydesks.pipeline.jobs.gold import Gold
 from manydesks.pipeline.jobs.step import Rows
 from manydesks.pipeline.jobs.underway import Underway
 from manydesks.pipeline.lock import hold
+from manydesks.pipeline.rebuilding import begin_rebuild
 from manydesks.pipeline.silver import TRANSCRIPTS
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ def test_rows_are_seen_while_a_table_is_made_and_told_apart_from_those_of_anothe
             in_the_middle.append(seen(underway, step, texts))
 
     with hold(grown.copy(tmp_path).lake) as held:
-        gold = Gold(held, spark, tell, SystemClock(), rebuild=True)
+        begin_rebuild(held, SystemClock())
+        gold = Gold(held, spark, tell, SystemClock())
         gold.refresh()
     said = tables.read(spark, grown.lake, TRANSCRIPTS)
     said.collect()  # after the end of all steps: nobody's

@@ -70,7 +70,7 @@ def test_an_older_version_has_the_older_rows(grown: Grown, reader: Callable[...,
     assert len(older) < len(newest)
 
 
-def test_two_runs_at_once_commit_everything_once(tmp_path: Path, spark: SparkSession) -> None:
+def test_two_runs_at_once_commit_everything_once(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     simulate(home, Shape(events=60, agents=2, days=1))
     variables = {**os.environ, "MANYDESKS_HOME": str(home.path), "MANYDESKS_PIPELINE__MASTER": "local[2]"}
