@@ -128,7 +128,8 @@ def _has_a_session_of_its_own(item: pytest.Item) -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not _has_a_session_of_its_own(item))
     for item in items:
-        if {"spark", "kept_java"} & set(getattr(item, "fixturenames", ())) and not _is_kept_together(item.nodeid):
+        apart = item.nodeid.startswith(SPARK) and not _is_kept_together(item.nodeid)
+        if apart and {"spark", "kept_java"} & set(getattr(item, "fixturenames", ())):
             raise pytest.UsageError(f"{item.nodeid} has the shared Java: it must not be named in WITHOUT_A_SESSION.")
         if "spark" in item.keywords and item.get_closest_marker("timeout") is None:
             # a busy machine makes Spark wait longer than anything else
