@@ -278,6 +278,7 @@ def test_the_package_is_shipped_to_the_workers(bare_python: Path, tmp_path: Path
     assert list((tmp_path / "spark" / "home" / "work").iterdir()) == []
 
 
+@pytest.mark.deep  # and every time, on a cluster of real workers: above
 def test_local_cluster_makes_the_same_tables(office: Office, bare_python: Path, tmp_path: Path) -> None:
     home = office.copy(tmp_path / "home")
     code, _, err = manydesks(home, bare_python, "run", "--master", "local-cluster[2,1,1024]")

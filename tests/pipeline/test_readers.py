@@ -70,6 +70,7 @@ def test_an_older_version_has_the_older_rows(grown: Grown, reader: Callable[...,
     assert len(older) < len(newest)
 
 
+@pytest.mark.deep  # and every time, beside a process that only holds the lake: `test_archive.py`
 def test_two_runs_at_once_commit_everything_once(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     simulate(home, Shape(events=60, agents=2, days=1))

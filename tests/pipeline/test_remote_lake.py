@@ -31,6 +31,7 @@ from manydesks.mailbox.host import HostMailbox
 from manydesks.pipeline import lookup, tables
 from manydesks.pipeline.bronze import BODIES, EVENTS, PIPELINE_RUNS, SESSION_MESSAGES
 from manydesks.pipeline.disk import disk_refusals
+from manydesks.pipeline.jobs.archive import archive
 from manydesks.pipeline.jobs.compact import compact
 from manydesks.pipeline.jobs.watch import Watch, level
 from manydesks.pipeline.jobs.whole import run
@@ -332,7 +333,7 @@ def test_another_office_is_refused(
     ledger: Ledger, remote: Remote, over_s3: SparkSession, tmp_path: Path, make_ledger: Any
 ) -> None:
     ledger.add(40)
-    run(ledger.path, remote, over_s3, quiet)
+    archive(ledger.path, remote, over_s3, quiet)
     (tmp_path / "other").mkdir()
     other = make_ledger(tmp_path / "other" / "office.db")
     other.add(60, session="s2")

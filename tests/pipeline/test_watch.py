@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ma
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from manydesks.desk.sandboxes import tree
 from manydesks.domain.clock import SystemClock
 from manydesks.domain.errors import LakeWatched, PipelineError
 from manydesks.pipeline import tables
@@ -38,7 +37,6 @@ from manydesks.pipeline.sources.ledger import VIEWS, Window, read_view
 from manydesks.pipeline.sources.stream import tail
 from manydesks.pipeline.stop import Stop
 from manydesks.testing.history import Shape, history
-from manydesks.testing.office import OfficeProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -234,53 +232,3 @@ def test_the_command_ends_well_when_it_is_asked_to(home: Path, number: signal.Si
         rest, said = watch.communicate(timeout=SECONDS)
     assert (watch.returncode, said) == (0, "")
     assert {json.loads(line)["round"] for line in rest.splitlines()} <= {"gold"}
-
-
-def test_an_office_keeps_a_watch_alive(home: Path, kept_java: Mapping[str, str]) -> None:
-    given = {"MANYDESKS_PIPELINE__AUTO": "watch", "MANYDESKS_PIPELINE__MASTER": "local[2]"}
-    office = OfficeProcess(home, {**os.environ, **given})
-    office.start()
-    try:
-
-        def archived(seq: int) -> None:
-            office.until(lambda reader: reader.archived() >= seq, SECONDS)
-
-        def child() -> dict[str, Any]:
-            running: list[dict[str, Any]] = []
-
-            def found(reader: object) -> bool:
-                host = office.door.host()
-                running[:] = [host["pipeline"]["running"]] if host and host["pipeline"]["running"] else []
-                return bool(running)
-
-            office.until(found, SECONDS)
-            return running[0]
-
-        def head() -> int:
-            return office.until(lambda reader: reader.head())
-
-        office.ask("hello")
-        first = child()
-        assert first["job"] == "watch"
-        archived(head())
-        members = tree.of_session(first["pid"])
-        assert len(members) > 1  # its Java too
-        os.kill(first["pid"], signal.SIGKILL)
-        office.until(lambda reader: child()["pid"] != first["pid"], SECONDS)
-        office.ask("hello again")
-        archived(head())
-        last = office.door.host()
-        assert last is not None
-        assert last["pipeline"]["last"]["reason"] == "it was ended by signal 9"
-        again = child()
-        log = home / "logs" / "pipeline.log"
-        office.until(lambda reader: log.exists() and "up to event " in log.read_text(), SECONDS)
-        assert office.stop(SECONDS) == 0
-        assert not (tree.of_session(again["pid"]) | tree.of_session(first["pid"]))
-        _, said, _ = manydesks(home, "--json", "pipeline", "status", "--check", **kept_java)
-        assert json.loads(said)["agrees"] is True
-        # in what a real office tells, each span has what it followed from
-        assert json.loads(said)["tables"]["quarantined_spans"] == 0
-        assert json.loads(said)["tables"]["spans"] > 0
-    finally:
-        office.kill()
