@@ -15,6 +15,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
+from manydesks.pipeline.session import SCRATCH
+
 pytestmark = pytest.mark.spark
 
 MAIN = "from manydesks.cli.main import main; main()"
@@ -57,6 +59,8 @@ def test_run_query_status(home: Path, kept_java: Mapping[str, str]) -> None:
     assert status["toSeq"] == status["tables"]["events"] > 0
     assert set(status["layers"].values()) == {status["toSeq"]}
     assert (status["level"], status["brokenOff"], status["worker"], status["watcher"]) == (True, False, None, None)
+    # what Spark needs while it works is gone with each of them
+    assert list((home / "run" / "spark" / SCRATCH).iterdir()) == []
 
 
 def test_no_store_is_one_sentence_at_once(home: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
 from manydesks.desk.sandboxes import tree
+from manydesks.pipeline.session import SCRATCH
 from manydesks.testing.office import OfficeProcess
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -64,6 +65,8 @@ def test_an_office_keeps_a_watch_alive(home: Path, kept_java: Mapping[str, str])
         office.until(lambda reader: log.exists() and "up to event " in log.read_text(), SECONDS)
         assert office.stop(SECONDS) == 0
         assert not (tree.of_session(again["pid"]) | tree.of_session(first["pid"]))
+        # what the killed one had beside the lake went when the next one began, and that of this one with it
+        assert list((home / "run" / "spark" / SCRATCH).iterdir()) == []
         variables = {**os.environ, **given, "MANYDESKS_HOME": str(home), **kept_java}
         command = [sys.executable, "-m", "manydesks", "--json", "pipeline", "status", "--check"]
         said = json.loads(subprocess.run(command, env=variables, stdout=subprocess.PIPE, check=True).stdout)

@@ -62,8 +62,10 @@ def version_of(java: Path) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def write_launcher(java: Java, folder: Path, log: Path) -> Path:
+def write_launcher(java: Java, folder: Path, log: Path, *, temporary: Path | None = None) -> Path:
     """Writes `<folder>/bin/java` and returns the folder, to be used as `JAVA_HOME`.
+
+    `temporary`: where the Java puts what is for its own time only; a killed one would leave it in `/tmp`.
 
     The launcher sends the Java's stderr to `log`, because neither Spark's start-up chatter nor a stack trace is for the
     terminal of a person, and leaves out the one argument that a Java without the vector module refuses.
@@ -71,10 +73,11 @@ def write_launcher(java: Java, folder: Path, log: Path) -> Path:
     launcher = folder / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     drop = "" if java.has_vector else f'[ "$argument" = {VECTOR_MODULE} ] || '
+    own = f"{shlex.quote(f'-Djava.io.tmpdir={temporary}')} " if temporary else ""
     text = (
         "#!/bin/sh\n"
         f'for argument do shift; {drop}set -- "$@" "$argument"; done\n'
-        f'exec {shlex.quote(str(java.path))} "$@" 2>>{shlex.quote(str(log))}\n'
+        f'exec {shlex.quote(str(java.path))} {own}"$@" 2>>{shlex.quote(str(log))}\n'
     )
     # another run may be starting this very file: it must never see half of it
     fresh = launcher.with_name(f"java.{os.getpid()}")

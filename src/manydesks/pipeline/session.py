@@ -22,6 +22,7 @@ from manydesks.pipeline.disk import FULL, disk_refusals, is_full
 from manydesks.pipeline.java import find_java, write_launcher
 from manydesks.pipeline.master import is_local, is_local_cluster
 from manydesks.pipeline.properties import properties_file
+from manydesks.pipeline.scratch import scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +63,9 @@ JAVA_BRIEF = "-XX:TieredStopAtLevel=1"
 JAVA_BULK = "-XX:+TieredCompilation"
 #: so many events are much
 BULK = 1_000_000
+
+#: where the processes have their folders
+SCRATCH = "scratch"
 
 #: a log above this size is begun anew at the next start
 LOG_BYTES = 5_000_000
@@ -134,12 +138,13 @@ def session(options: SparkOptions) -> SparkSession:
         options.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if options.log_file.exists() and options.log_file.stat().st_size > LOG_BYTES:
             options.log_file.unlink()
-        java_home = write_launcher(java, options.folder.absolute() / "java", options.log_file.absolute())
+        own = scratch(options.folder.absolute() / SCRATCH)
+        java_home = write_launcher(java, own / "java", options.log_file.absolute(), temporary=own)
         quiet = _quiet_scripts(options)
         # read once, while the Java starts; left behind they would steer other programs that this process starts
         started_with = {"BASH_ENV": str(quiet), "JAVA_HOME": str(java_home), **_surroundings(options)}
     builder = SparkSession.builder.appName("manydesks").master(options.master)
-    for key, value in _configuration(options).items():
+    for key, value in _configuration(options, own).items():
         builder = builder.config(key, value)
     try:
         with ExitStack() as stack:
@@ -169,13 +174,18 @@ def end(spark: SparkSession) -> None:
     with suppress(*SPARK_FAILURES):
         context = spark.sparkContext
         if is_local_cluster(context.master or ""):
-            left.append((Path(str(spark.conf.get("spark.local.dir"))).parent, context.applicationId))
+            left.append((own_folder(spark).parents[1], context.applicationId))
     with suppress(*SPARK_FAILURES):
         spark.stop()
     for folder, application in left:
         from manydesks.pipeline.spark_home import sweep_home
 
         sweep_home(folder, application)
+
+
+def own_folder(spark: SparkSession) -> Path:
+    """Where this process puts what is only for its own time, and what Spark puts there."""
+    return Path(str(spark.conf.get("spark.local.dir")))
 
 
 def reads_files_here(spark: SparkSession) -> bool:
@@ -216,11 +226,10 @@ def _surroundings(options: SparkOptions) -> Mapping[str, str]:
     return {"PYSPARK_PYTHON": options.further.get(PYTHON) or os.environ.get("PYSPARK_PYTHON", "python3")}
 
 
-def _configuration(options: SparkOptions) -> Mapping[str, str]:
-    scratch = options.folder / "scratch"
+def _configuration(options: SparkOptions, own: Path) -> Mapping[str, str]:
     settings = {
         "spark.driver.memory": options.memory,
-        "spark.local.dir": str(scratch),
+        "spark.local.dir": str(own),
         "spark.log.level": "WARN",
         # where in our code each part of a query was written: it costs three calls to Java for each part, and what
         # Spark refuses is told in a sentence of our own
@@ -239,7 +248,7 @@ def _configuration(options: SparkOptions) -> Mapping[str, str]:
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
         # `${env:NAME}` in a query would be replaced by a variable of the environment, where secrets are
         "spark.sql.variable.substitute": "false",
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.warehouse.dir": str(own / "warehouse"),
         # of each query, for a page that nobody sees
         "spark.sql.ui.explainMode": "simple",
         "spark.ui.enabled": "false",

@@ -86,3 +86,14 @@ def test_the_launcher_passes_arguments_on_and_keeps_stderr_off_the_terminal(tmp_
     assert ran.stderr == ""
     assert log.read_text() == "chatter\n"
     assert (home / "bin" / "java").stat().st_mode & 0o077 == 0
+
+
+def test_a_java_is_told_where_to_put_what_is_for_its_own_time(tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
+    java.chmod(0o755)
+    own = tmp_path / "a 'quoted' $HOME"
+    real = Java(path=java, version=21, has_vector=True)
+    home = write_launcher(real, tmp_path / "launcher", tmp_path / "log", temporary=own)
+    ran = subprocess.run([home / "bin" / "java", "-cp", "x"], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"<-Djava.io.tmpdir={own}><-cp><x>"

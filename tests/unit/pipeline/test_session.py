@@ -35,7 +35,7 @@ def test_further_options_are_not_shown_and_cannot_change_the_rules() -> None:
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local-cluster[2,1,1024]"])
 def test_spark_listens_on_this_machine_alone_and_to_nobody_else(master: str, tmp_path: Path) -> None:
-    options = module._configuration(SparkOptions(master=master, folder=tmp_path))
+    options = module._configuration(SparkOptions(master=master, folder=tmp_path), tmp_path)
     assert options["spark.driver.host"] == options["spark.driver.bindAddress"] == "127.0.0.1"
     assert options["spark.authenticate"] == "true"
 
@@ -43,7 +43,7 @@ def test_spark_listens_on_this_machine_alone_and_to_nobody_else(master: str, tmp
 def test_the_driver_of_a_cluster_can_be_reached(tmp_path: Path) -> None:
     further = {"spark.driver.host": "10.0.0.2", "spark.pyspark.python": "/opt/python"}
     options = SparkOptions(master="spark://h:7077", folder=tmp_path, further=further)
-    assert "spark.driver.host" not in module._configuration(options)  # Spark has it from the file
+    assert "spark.driver.host" not in module._configuration(options, tmp_path)  # Spark has it from the file
     assert module._hidden(options) == further
     assert module._surroundings(options) == {"PYSPARK_PYTHON": "/opt/python"}
 
@@ -54,12 +54,12 @@ def test_tasks_of_this_machine_tell_more_often_how_far_they_are_to_who_looks_on(
 ) -> None:
     options = SparkOptions(master=master, folder=tmp_path)
     name = "spark.executor.heartbeatInterval"
-    assert name not in module._configuration(options)
-    assert module._configuration(replace(options, followed=True)).get(name) == interval
+    assert name not in module._configuration(options, tmp_path)
+    assert module._configuration(replace(options, followed=True), tmp_path).get(name) == interval
 
 
 def test_each_local_cluster_has_a_secret_of_its_own(tmp_path: Path) -> None:
     options = SparkOptions(master="local-cluster[2,1,1024]", folder=tmp_path)
     name = "spark.authenticate.secret"
-    assert name not in module._configuration(options)
+    assert name not in module._configuration(options, tmp_path)
     assert len({module._hidden(options)[name] for _ in range(3)}) == 3

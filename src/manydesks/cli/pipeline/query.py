@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import secrets
 from pathlib import Path
 
 import click
@@ -47,6 +46,7 @@ def query(invocation: Invocation, sql: str, as_csv: bool, parquet: Path | None, 
     from manydesks.pipeline.disk import disk_refusals
     from manydesks.pipeline.query import query as ask
     from manydesks.pipeline.query import query_rows, query_to_parquet, require_query
+    from manydesks.pipeline.session import own_folder
     from manydesks.pipeline.tables import present
 
     # both are said at once, not after Spark has started
@@ -58,9 +58,8 @@ def query(invocation: Invocation, sql: str, as_csv: bool, parquet: Path | None, 
     with progress(out) as bar, open_spark(invocation, settings, bar) as spark, disk_refusals(lake):
         bar.say("asking")
         if parquet is not None:
-            scratch = invocation.home.run / "spark" / f"answer-{secrets.token_hex(8)}"
             with target(parquet, force=force) as new:
-                written = query_to_parquet(lake, sql, spark, new, scratch)
+                written = query_to_parquet(lake, sql, spark, new, own_folder(spark) / "answer")
         elif as_csv:
             columns, found_rows = query_rows(lake, sql, spark)
             writer = csv.writer(out.stdout, lineterminator="\n")
