@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
+from manydesks.pipeline.silver import MESSAGES, RUNS, SPANS, TRACES
 from manydesks.pipeline.transforms.gold import percentiles as of
+from manydesks.pipeline.transforms.gold import traces
 from manydesks.pipeline.transforms.gold.topics import MOST, terms_of_silver, topics_of_terms
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from manydesks.pipeline.columns import TableSpec
 
 pytestmark = pytest.mark.spark
 
@@ -69,3 +73,18 @@ def test_percentiles_of_many_values_have_the_stated_error(spark: SparkSession) -
         exact = 10_007 + share / 100 * of.EXACT * 37
         assert found["large"][f"run_p{share}_ms"] == pytest.approx(exact, rel=0.0005)
         assert found["large"][f"run_p{share}_ms"] != exact
+
+
+def test_a_path_through_what_goes_on_and_a_run_whose_span_cannot_be(spark: SparkSession) -> None:
+    def rows(spec: TableSpec, *given: dict[str, Any]) -> DataFrame:
+        blank = {"day": "2026-01-01", "trace": "t"}
+        return spark.createDataFrame([blank | one for one in given], spec.schema)
+
+    handed = {"span_id": "handoff:m", "kind": "handoff", "name": "a → b", "run": "r0", "start_at": 10, "start_seq": 1}
+    waited = {"span_id": "queue:m:r1", "kind": "queue", "name": "waits for b", "run": "r1", "start_seq": 2}
+    times = {"start_at": 10, "end_at": 1510, "duration_ms": 1500}
+    spans = rows(SPANS, handed | {"on_critical_path": True}, waited | times | {"on_critical_path": True})
+    arrived = rows(TRACES, {"first_at": 0, "last_at": 9, "first_seq": 1, "last_seq": 2, "events": 2})
+    [found] = traces.of_silver(arrived, rows(MESSAGES), rows(RUNS), spans).collect()
+    assert found["critical_path"] == "a → b (not ended) > waits for b (1,500 ms)"
+    assert found["runs"] == 1

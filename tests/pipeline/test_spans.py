@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 Row = tuple[Any, ...]
 
-NOWHERE = "the run that led to it is not in its trace"
+NOWHERE = paths.NOWHERE
 
 
 def event(at: int, kind: str, *, message: str | None = "m", run: str | None = None, **data: Any) -> Made:
@@ -55,7 +55,7 @@ def found(spark: SparkSession) -> dict[str, tuple[set[Row], set[Row]]]:
     old = paths.judged(merged(SPANS, first)).select(*first.columns)
     whole = paths.judged(merged(SPANS, second.unionByName(old))).cache()
     try:
-        placed = paths.placed(whole.where("reason is null"))
+        placed = paths.placed(paths.sound(whole))
         sound = by_trace(placed, "span_id", "parent_id", "duration_ms", "self_ms", "ok")
         bad = by_trace(whole.where("reason is not null"), "span_id", "reason")
     finally:
@@ -126,8 +126,15 @@ CASES = {
             event(70, "message_held", message="m3", reason="join"),
             event(80, "message_released", message="m3", run="r8"),
             event(90, "response_delivered", response=3, attempt=1),
+            event(100, "message_received", message="m2", run="r9", attempt=1, queue_ms=70),
         ],
-        sound={("tool:r0:c1", "run:r0", None, None, None), ("delivery:2:8", None, None, None, None)},
+        sound={
+            # they followed from what cannot be, and that from nothing
+            ("tool:r0:c1", None, None, None, None),
+            ("queue:m2:r9", None, 70, 70, True),
+            ("run:r9", "queue:m2:r9", None, None, None),
+            ("delivery:2:8", None, None, None, None),
+        },
         bad={
             ("hold:m:1:end", "it has no beginning"),
             ("run:r0", "no message in its trace led to it"),
@@ -213,6 +220,28 @@ CASES = {
             ("delivery:3:12", "run:r0", 50, 50, False),
         },
     ),
+    "a clock that is set back in a run, and again in the one after it": Case(
+        events=[
+            event(1000, "message_received", run="r0", attempt=1, queue_ms=100),
+            event(1010, "tool_called", run="r0", tool="Bash", call="c1"),
+            event(1020, "tool_done", run="r0", tool="Bash", call="c1", ok=True),
+            event(900, "message_retried", run="r0", attempt=1),
+            event(1100, "message_received", run="r1", attempt=2, queue_ms=0),
+            event(1200, "chain_handoff", message="m2", run="r1", **{"from": "ada", "to": "ada"}),
+            event(1050, "message_completed", run="r1"),
+            event(1300, "message_received", message="m2", run="r2", attempt=1, queue_ms=100),
+            event(1400, "message_completed", message="m2", run="r2"),
+        ],
+        sound={
+            ("queue:m:r0", None, 100, 100, True),
+            ("tool:r0:c1", "queue:m:r0", 10, 10, True),
+            ("queue:m:r1", "queue:m:r0", 0, 0, True),
+            ("handoff:m2", "queue:m:r1", 200, 100, True),
+            ("queue:m2:r2", "handoff:m2", 100, 100, True),
+            ("run:r2", "queue:m2:r2", 100, 100, True),
+        },
+        bad={("run:r0", "it ends before it begins"), ("run:r1", "it ends before it begins")},
+    ),
     "a clock that is set back": Case(
         events=[
             event(1000, "message_received", run="r0", attempt=1, queue_ms=0),
@@ -224,7 +253,8 @@ CASES = {
         sound={
             ("queue:m:r0", None, 0, 0, True),
             ("run:r0", "queue:m:r0", 100, 100, False),
-            ("run:r1", "queue:m:r1", 100, 100, True),
+            # the wait for it cannot be: it follows from what led to that
+            ("run:r1", "run:r0", 100, 100, True),
         },
         bad={
             ("tool:r0:c1", "it begins before what led to it"),

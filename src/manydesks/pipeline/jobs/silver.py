@@ -200,9 +200,9 @@ class Silver:
             # first: seeing an event twice changes no span, missing one would
             bad = known.where(F.col("reason").isNotNull())
             # mostly there are none, and there were none: nothing is written
-            none = days is not None and not was_bad and bad.isEmpty()
-            self._write(QUARANTINED_SPANS, bad, set() if none else days, count)
-            sound = known.where(F.col("reason").isNull()).drop("reason")
+            none = bad.isEmpty()
+            self._write(QUARANTINED_SPANS, bad, set() if none and days is not None and not was_bad else days, count)
+            sound = known.drop("reason") if none else paths.sound(known)
             return self._write(SPANS, paths.placed(sound), days, count)
         finally:
             known.unpersist()

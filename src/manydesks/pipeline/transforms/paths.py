@@ -9,12 +9,31 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+NOWHERE = "the run that led to it is not in its trace"
+
 
 def judged(rows: DataFrame) -> DataFrame:
     """With their parents and how long they took; `reason`: why a span cannot be, else NULL."""
     linked = _linked(_whole(rows))
     took = {"reason": _fault(), "duration_ms": F.expr("end_at - start_at")}
     return linked.withColumns(took).drop("parent_at", "run_is_there")
+
+
+def sound(known: DataFrame) -> DataFrame:
+    """Of judged spans those that can be. What followed from one that cannot follows from what that followed from."""
+    there = F.expr(f"case when reason != '{NOWHERE}' then parent_id end")
+    lost = (
+        known.where("reason is not null")
+        .groupBy("trace")
+        .agg(F.map_from_entries(F.collect_list(F.struct("span_id", there))).alias("lost"))
+    )
+    found = known.where("reason is null").drop("reason").join(F.broadcast(lost), "trace", "left")
+    up = F.aggregate(
+        F.map_keys("lost"),
+        F.col("parent_id"),
+        lambda parent, _: F.when(F.map_contains_key("lost", parent), F.col("lost")[parent]).otherwise(parent),
+    )
+    return found.withColumn("parent_id", F.when(F.col("lost").isNull(), F.col("parent_id")).otherwise(up)).drop("lost")
 
 
 def placed(spans: DataFrame) -> DataFrame:
@@ -30,7 +49,7 @@ def _whole(rows: DataFrame) -> DataFrame:
     event = f"substring_index(substring_index(span_id, ':', case when {ends} then -2 else -1 end), ':', 1)"
     phase = f"""struct(try_cast({event} as long) as event, not ({ends}) as begins,
         not ({ends}) and end_at is null as open, case when {ends} then end_at else start_at end as at,
-        parent_id, run, ok)"""
+        run, ok)"""
     of_phases = "span_id like 'hold:%' or span_id like 'delivery:%'"
     # where one ends and another begins, the end comes first
     following = alike.orderBy("phase.event", "phase.begins", "span_id")
@@ -50,8 +69,6 @@ def _whole(rows: DataFrame) -> DataFrame:
             "end_at": "after.at",
             "ok": "after.ok",
             "start_seq": "coalesce(start_seq, after.event)",
-            # one that was open until now may have its hand-off there
-            "parent_id": "coalesce(after.parent_id, parent_id)",
             "run": "case when kind = 'hold' then coalesce(run, after.run) else run end",
         }.items()
     }
@@ -82,8 +99,9 @@ def _linked(rows: DataFrame) -> DataFrame:
         .withColumn(
             "parent_id",
             F.expr(
-                """case kind when 'queue' then led.id when 'hold' then coalesce(parent_id, handed.id)
-                when 'delivery' then coalesce(of_response, led.id) else parent_id end"""
+                """case kind when 'queue' then led.id when 'hold' then coalesce(concat('run:', run), handed.id)
+                when 'delivery' then coalesce(of_response, led.id)
+                when 'run' then null else concat('run:', run) end"""
             ),
         )
         .withColumn("of_run", F.expr(of_run))
@@ -109,12 +127,12 @@ def _linked(rows: DataFrame) -> DataFrame:
 
 def _fault() -> Column:
     return F.expr(
-        """case when start_at is null then 'it has no beginning'
+        f"""case when start_at is null then 'it has no beginning'
         when end_at < start_at then 'it ends before it begins'
         when kind = 'tool' and parent_id is null then 'it belongs to no run'
         when kind = 'run' and parent_id is null then 'no message in its trace led to it'
         when kind != 'queue' and parent_id like 'run:%' and not run_is_there
-          then 'the run that led to it is not in its trace'
+          then '{NOWHERE}'
         when start_at < parent_at then 'it begins before what led to it' end"""
     )
 

@@ -96,9 +96,9 @@ def _of_event() -> str:
         ),
         agent=f"coalesce({when(HANDED, 'd_to')}, agent)",
         message="message",
-        run="run",
+        # a hold's is the one that ends it
+        run=f"case when not {of_kinds(HELD)} then run end",
         attempt=when(f"{TAKEN} {START}", "d_attempt"),
-        parent_id=when(f"{HANDED} {FREED} {tool} {READY}", of_run),
         start_at=by_kind(
             {
                 TAKEN: "try_subtract(at, coalesce(d_queue_ms, 0))",

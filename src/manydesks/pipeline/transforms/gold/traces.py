@@ -32,7 +32,8 @@ def of_silver(traces: DataFrame, messages: DataFrame, runs: DataFrame, spans: Da
         ),
         spans.groupBy(*KEYS).agg(
             F.max("end_at").alias("spans_ended_at"),
-            count_if(F.col("kind") == "run").alias("runs"),
+            # also one whose own span cannot be: a message has waited for it
+            F.count_distinct(F.when(F.col("kind").isin("run", "queue"), F.col("run"))).alias("runs"),
         ),
         _paths(spans),
     )
@@ -60,7 +61,7 @@ def _paths(spans: DataFrame) -> DataFrame:
     before = F.max("end_at").over(order.rowsBetween(Window.unboundedPreceding, -1))
     begin = F.greatest(F.col("start_at"), F.coalesce(before, F.col("start_at")))
     fresh = ended.withColumn("fresh", F.greatest(F.col("end_at") - begin, F.lit(0)))
-    took = F.coalesce(F.concat(F.format_string("%,d", "duration_ms"), F.lit(" ms")), F.lit("not ended"))
+    took = F.expr("case when duration_ms is null then 'not ended' else format_string('%,d ms', duration_ms) end")
     step = F.struct("start_seq", "span_id", F.format_string("%s (%s)", F.coalesce("name", "kind"), took).alias("said"))
     words = path.groupBy(*KEYS).agg(F.array_sort(F.collect_list(step)).alias("steps"))
     told = words.select(*KEYS, F.array_join(F.col("steps")["said"], " > ").alias("critical_path"))
