@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 
 from manydesks.cli.pipeline.cells import plain_cell, text_cell
 from manydesks.domain.errors import PipelineError
@@ -108,6 +108,148 @@ def test_a_query_only_reads(filled: Path, spark: SparkSession, tmp_path: Path, s
     assert not file.exists()
     assert spark._jvm is not None
     assert spark._jvm.java.lang.System.getProperty("md.test") is None
+
+
+#: where a value may stand in a query
+PLACES = (
+    "from values ('x') t(a) |> set a = {value}",
+    "with o as (from values ('x') t(a) |> set a = {value}) select * from o",
+    "from values ('x') t(a) |> extend {value} as b",
+    "from values ('x') t(a) |> where {value} = 'x'",
+    "from values ('x') t(a) |> select {value} as b",
+    "from values ('x') t(a) |> aggregate max({value}) as b group by a",
+    "from values ('x') t(a) |> aggregate group by {value} as b",
+    "from values ('x') t(a) |> join values ('y') u(b) on a = {value}",
+    "from values ('x') t(a) |> order by {value}",
+    "from values ('x') t(a) |> limit length({value})",
+    "from values ('x') t(a) |> union all (select {value})",
+    "from values ('x') t(a) |> select count(*) over w as n window w as (order by {value})",
+    "from values ('x') t(a) |> pivot (max({value}) for a in ('x'))",
+    "from values ('x') t(a) |> tablesample (10 percent) |> set a = {value} |> drop a",
+    "select count(*) over w from values (1) t(a) window w as (order by {value})",
+    "select count(*) over w from values (1) t(a) window v as (order by a), w as (partition by {value})",
+    "select * from (select count(*) over w from values (1) t(a) window w as (order by {value}))",
+    "select (select count(*) over w from values (1) t(a) window w as (order by {value}))",
+    "select count(*) over (order by {value}) from events",
+    "select * from events lateral view explode(array({value})) e as f",
+    "select * from events, lateral (select {value})",
+    "select * from events join lateral explode(array({value}))",
+    "select * from explode(array({value}))",
+    "select * from range(length({value}))",
+    "select * from stack(1, {value})",
+    "select * from (select kind, seq from events) pivot (max({value}) for kind in ('x'))",
+    "select * from (select kind, seq from events) pivot (max(seq) for kind in ({value}))",
+    "select kind from events group by kind having max({value}) = 'x'",
+    "select kind from events group by grouping sets (({value}), (kind))",
+    "select kind from events group by cube ({value})",
+    "select count(*) filter (where {value} = 'x') from events",
+    "select listagg(kind) within group (order by {value}) from events",
+    "select kind from events qualify row_number() over (order by {value}) = 1",
+    "values ({value})",
+    "select * from values (1, {value}) t(a, b)",
+    "table events |> set kind = {value}",
+    "with recursive r(n) as (select 1 union all select n + 1 from r where {value} = 'x') select * from r",
+    "with recursive r(n) as (select length({value}) union all select n + 1 from r where n < 3) select * from r",
+    "select kind from events order by {value}",
+    "select kind from events sort by {value}",
+    "select kind from events distribute by {value}",
+    "select kind from events cluster by {value}",
+    "select kind from events limit length({value})",
+    "select kind from events limit 1 offset length({value})",
+    "select * from events tablesample (length({value}) rows)",
+    "select * from events timestamp as of {value}",
+    "select * from events timestamp as of (select {value})",
+    "select transform(array('x'), x -> x || {value})",
+    "select case when true then {value} end, if(true, {value}, 'x'), {value} in ('x'), 'x' in ({value})",
+    "select cast({value} as string)::string, struct({value}).col1, array('x')[length({value})], {value} like 'x'",
+    "select * from events where exists (select 1 from bodies where text = {value})",
+    "select * from events join bodies on text = {value}",
+    "select 1 except select 1 where {value} = 'x'",
+    "from events select {value}",
+    "(select {value})",
+    "select * except (kind), {value} from events",
+    "select /*+ broadcast(b) */ {value} from bodies b",
+    "select upper(/* reflect */ {value} -- using\n)",
+)
+VALUES = {
+    "(select transform(b) using 'touch {file}; cat' as (c string) from values ('z') u(b))": "transform … using",
+    # Spark reads the long s as an S
+    '(from values (1) u(b) |> set b = (from events map seq u\u017fing "touch {file}; cat" as (c string)))': (
+        "transform … using"
+    ),
+    "reflect('java.lang.System', 'setProperty', 'md.test', 'x')": "reflect",
+    "system.builtin.`Java_Method`('java.lang.System', 'setProperty', 'md.test', 'x')": "java_method",
+    "identifier('try_' || 'reflect')('java.lang.System', 'setProperty', 'md.test', 'x')": "identifier(…)",
+}
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_query_only_reads_wherever_it_is_hidden(
+    filled: Path, spark: SparkSession, tmp_path: Path, value: str
+) -> None:
+    file = tmp_path / "made"
+    said = {}
+    for place in PLACES:
+        with pytest.raises(PipelineError) as refused:
+            query(filled, place.replace("{value}", value).replace("{file}", str(file)), spark)
+        said[place] = str(refused.value)
+    assert {place: words for place, words in said.items() if f"`{VALUES[value]}` could do anything" not in words} == {}
+    assert not file.exists()
+    assert spark._jvm is not None
+    assert spark._jvm.java.lang.System.getProperty("md.test") is None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "execute immediate 'select transform(1) using \\'touch {file}\\' as b'",
+        "(execute immediate 'select transform(1) using \\'touch {file}\\' as b')",
+        "with a as (execute immediate 'select transform(1) using \\'touch {file}\\' as b') select * from a",
+        "begin select transform(1) using 'touch {file}' as b; end",
+        "declare variable v = (select transform(1) using 'touch {file}' as b)",
+        "set var v = (select transform(1) using 'touch {file}' as b)",
+        "with a as (select 1) select 1; begin select transform(1) using 'touch {file}' as b; end",
+        "from events insert overwrite directory '{file}' select transform(1) using 'cat' as b",
+        "from events |> insert into bodies",
+        "select * from events version as of (select transform(1) using 'touch {file}' as b)",
+        "select sum(1) over (rows (select transform(1) using 'touch {file}' as b) preceding)",
+        "select transform(1) using :script as b",
+        "select transform(1) using ? as b",
+    ],
+)
+def test_what_is_no_query_starts_nothing(filled: Path, spark: SparkSession, tmp_path: Path, sql: str) -> None:
+    file = tmp_path / "made"
+    with pytest.raises(PipelineError):
+        query(filled, sql.replace("{file}", str(file)), spark)
+    assert not file.exists()
+
+
+def test_a_session_that_queries_has_nothing_that_calls_into_java(filled: Path, spark: SparkSession) -> None:
+    """Wherever it may be hidden: the second net, for what is not seen in the plan."""
+    query(filled, "select 1", spark)
+    for name in ("java_method", "reflect", "try_reflect"):
+        with pytest.raises(AnalysisException, match="UNRESOLVED_ROUTINE"):
+            spark.sql(f"select {name}('java.lang.System', 'setProperty', 'md.test', 'x')")
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("select transform(array(1), x -> x + 1)", [([2],)]),
+        ("from values ('x') t(a) |> set a = upper(a)", [("X",)]),
+        ("select 'reflect(1) using', \"identifier('a')\" as `using`", [("reflect(1) using", "identifier('a')")]),
+        ("select `reflect` from values (1) t(reflect)", [(1,)]),
+        ("select identifier from values (1) t(identifier)", [(1,)]),
+        ("select a, b from values (1, 2) t(a, b) join values (1) u(a) using (a)", [(1, 2)]),
+        ("from values (1, 2) t(a, b) |> join values (1) u(a) using (a) |> extend a + b as c", [(1, 2, 3)]),
+        ("select a, count(*) over w from values (1), (2) t(a) window w as (order by a)", [(1, 1), (2, 2)]),
+        ("select map(1, 2), reduce(array(1, 2), 0, (s, x) -> s + x) as using", [({1: 2}, 3)]),
+    ],
+)
+def test_a_query_may_have_the_words_of_what_is_refused(
+    filled: Path, spark: SparkSession, sql: str, rows: list[tuple[object, ...]]
+) -> None:
+    assert query(filled, sql, spark).rows == tuple(rows)
 
 
 def test_a_query_reads_the_lake_and_no_other_file(filled: Path, spark: SparkSession, tmp_path: Path) -> None:

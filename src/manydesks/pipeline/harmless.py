@@ -1,13 +1,15 @@
 """Whether a query only reads the lake: SQL can also start programs and call into Java, and neither is a query's to do.
 
 Spark's own parser is asked, before anything is looked up or computed: some of it would be done while a query is only
-being understood.
+being understood. What calls into Java is besides taken out of the session, so that no query finds it anywhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
 
 from manydesks.domain.errors import PipelineError
 
@@ -20,12 +22,17 @@ CALLING = ("java_method", "reflect", "try_reflect")
 STARTING = {"ScriptTransformation": "transform … using"}
 #: a name that is computed could be any of these
 COMPUTED = ("ExpressionWithUnresolvedIdentifier", "PlanWithUnresolvedIdentifier")
+#: none of these can be written without one of these words
+WORDS = (*CALLING, "using", "identifier")
 
 
 def require_harmless(spark: SparkSession, text: str) -> None:
     """Raises `PipelineError` for one that does more than to read, `ParseException` for one that is none."""
-    for part in _parts(spark, spark._jsparkSession.sessionState().sqlParser().parsePlan(text)):
-        kind = part.getClass().getSimpleName()
+    _take_out(spark)
+    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(text)
+    if not _has_words(text):
+        return  # to look at each part takes a moment in a long query
+    for kind, part in _parts(spark, plan):
         if kind in STARTING:
             raise _refused(STARTING[kind])
         if kind in COMPUTED:
@@ -38,18 +45,48 @@ def _refused(words: str) -> PipelineError:
     return PipelineError(reason=f"a query only reads the lake: `{words}` could do anything, and is not allowed.")
 
 
-def _parts(spark: SparkSession, plan: Any) -> Iterator[Any]:
-    """The plan's parts, the expressions in them, and the plans in those."""
+def _has_words(text: str) -> bool:
+    """Spark compares in capitals in one place and without them in another: `ſ` is then an S, too."""
+    plain = text.upper().lower()
+    return any(word in plain for word in WORDS)
+
+
+def _take_out(spark: SparkSession) -> None:
+    """The session has the functions of `CALLING` no longer, whatever a query may look like."""
     assert spark._jvm is not None
-    plans = spark._jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.plans.QueryPlan")
+    some = spark._jvm.scala.Some
+    functions = spark._jsparkSession.sessionState().functionRegistry()
+    for name in CALLING:
+        functions.dropFunction(
+            spark._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name, some("builtin"), some("system"))
+        )
+
+
+def _parts(spark: SparkSession, plan: Any) -> Iterator[tuple[str, Any]]:
+    """All that the plan is made of, and the name of its class.
+
+    Its children and expressions alone would not be all: a named window is neither, nor is what `|> set` sets.
+    """
+    assert spark._jvm is not None
+    classes = spark._jvm.java.lang.Class
+    made = classes.forName("scala.Product")
+    several = classes.forName("scala.collection.Iterable")
+    fields: dict[str, int | None] = {}
     left = [plan]
     while left:
         part = left.pop()
-        yield part
-        left += [*_each(part.children()), *_each(part.innerChildren())]
-        if plans.isInstance(part):
-            left += _each(part.expressions())
+        name = str(part.getClass().getName())
+        yield name.rpartition(".")[2], part
+        if name not in fields:
+            fields[name] = None if several.isInstance(part) else part.productArity() if made.isInstance(part) else 0
+        count = fields[name]
+        found = _each(part.iterator()) if count is None else [part.productElement(at) for at in range(count)]
+        # what py4j has a Python value for is no part of a plan
+        left += [one for one in found if isinstance(one, JavaObject)]
 
 
 def _each(found: Any) -> list[Any]:
-    return [found.apply(number) for number in range(found.size())]
+    several = []
+    while found.hasNext():
+        several.append(found.next())
+    return several
