@@ -16,8 +16,8 @@ from manydesks.domain.errors import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: functions that call any method of Java
-CALLING = ("java_method", "reflect", "try_reflect")
+#: functions that call any method of Java, or open a file that their options name
+CALLING = ("java_method", "reflect", "try_reflect", "from_xml", "schema_of_xml")
 #: parts of a plan, and how they are written
 STARTING = {"ScriptTransformation": "transform … using"}
 #: a name that is computed could be any of these
@@ -42,7 +42,7 @@ def require_harmless(spark: SparkSession, text: str) -> None:
 
 
 def _refused(words: str) -> PipelineError:
-    return PipelineError(reason=f"a query only reads the lake: `{words}` could do anything, and is not allowed.")
+    return PipelineError(reason=f"a query only reads the lake: `{words}` could do more than that, and is not allowed.")
 
 
 def _has_words(text: str) -> bool:
