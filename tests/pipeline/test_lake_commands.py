@@ -122,6 +122,22 @@ def test_compact(home: Path, lake: Path) -> None:
     assert again.stdout.splitlines()[-1] == "2 files became 1."
 
 
+def test_compact_leaves_the_lake_of_another_office_as_it_is(home: Path, lake: Path) -> None:
+    assert manydesks(home, "simulate", "--events", "100", "--agents", "2", "--days", "1").returncode == 0
+    with hold(lake) as held:
+        tables.ensure(held, EVENTS)
+        tables.advance(held, EVENTS, tables.Mark(app=EVENTS.name, version=9_000), SystemClock())
+    before = {path: path.stat().st_mtime_ns for path in lake.rglob("*")}
+    # before anybody is asked
+    for words in ((), ("--vacuum", "--keep", "0h"), ("--vacuum", "--keep", "0h", "--yes")):
+        refused = manydesks(home, "compact", *words)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "the lake" in refused.stderr
+        assert "belongs to another office" in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+    assert {path: path.stat().st_mtime_ns for path in lake.rglob("*")} == before
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
