@@ -15,7 +15,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ma
 import deltalake
 
 from manydesks.domain.clock import SystemClock
-from manydesks.domain.errors import PipelineError
+from manydesks.domain.errors import PipelineError, TableDamaged
 from manydesks.pipeline import tables
 from manydesks.pipeline.bronze import BODIES, EVENTS
 from manydesks.pipeline.columns import TableSpec
@@ -112,6 +112,24 @@ def test_what_no_version_knows_is_kept_and_stops_nothing(
     grown = contents(lake)
     run(ledger.path, lake, spark, lambda *_: None, rebuild=True)
     assert contents(lake) == grown
+
+
+def test_a_table_whose_log_was_damaged_is_removed_and_made_anew(
+    ledger: Ledger, lake: Path, spark: SparkSession, contents: Contents
+) -> None:
+    whole = contents(lake)
+    for number, damaged in enumerate(((USAGE, COST_DAILY), (TRACES,))):
+        for spec in damaged:
+            for entry in (lake / spec.folder / "_delta_log").iterdir():
+                entry.write_text("x")
+            # a process of its own would read it anew
+            (lake / spec.folder / "_delta_log" / "noticed").touch()
+        with pytest.raises(TableDamaged, match="remove the folder"):
+            bring(ledger, lake, spark)
+        for spec in damaged:
+            shutil.rmtree(lake / spec.folder)
+        run(ledger.path, lake, spark, lambda *_: None, rebuild=number == 1)
+        assert contents(lake) == whole
 
 
 def downgrade(lake: Path, spec: TableSpec, spark: SparkSession, *names: str) -> None:

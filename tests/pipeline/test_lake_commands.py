@@ -15,6 +15,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ma
 from manydesks.domain.clock import SystemClock
 from manydesks.pipeline import tables
 from manydesks.pipeline.bronze import EVENTS, PIPELINE_RUNS
+from manydesks.pipeline.columns import TableSpec
 from manydesks.pipeline.gold import GOLD
 from manydesks.pipeline.lock import hold
 from manydesks.pipeline.rebuilding import begin_rebuild
@@ -120,6 +121,50 @@ def test_compact(home: Path, lake: Path) -> None:
     again = manydesks(home, "compact")
     assert (again.returncode, again.stderr) == (0, "")
     assert again.stdout.splitlines()[-1] == "2 files became 1."
+
+
+def test_compact_leaves_the_lake_of_another_office_as_it_is(home: Path, lake: Path) -> None:
+    assert manydesks(home, "simulate", "--events", "100", "--agents", "2", "--days", "1").returncode == 0
+    with hold(lake) as held:
+        tables.ensure(held, EVENTS)
+        tables.advance(held, EVENTS, tables.Mark(app=EVENTS.name, version=9_000), SystemClock())
+    before = {path: path.stat().st_mtime_ns for path in lake.rglob("*")}
+    # before anybody is asked
+    for words in ((), ("--vacuum", "--keep", "0h"), ("--vacuum", "--keep", "0h", "--yes")):
+        refused = manydesks(home, "compact", *words)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "the lake" in refused.stderr
+        assert "belongs to another office" in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+    assert {path: path.stat().st_mtime_ns for path in lake.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("spec", "remedy"),
+    [
+        (TRANSCRIPTS, "remove the folder {folder}, and `manydesks pipeline run` makes it anew from what was archived"),
+        (GOLD[0], "remove the folder {folder}, and `manydesks pipeline run` makes it anew from what was archived"),
+        (EVENTS, "it is the archive itself and cannot be made anew; put the whole lake back from a copy of it"),
+        (PIPELINE_RUNS, "remove the folder {folder}, and the next run begins it anew;"),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_a_damaged_log_is_one_sentence_that_names_the_table(
+    home: Path, lake: Path, spec: TableSpec, remedy: str
+) -> None:
+    Store(home / "office.db", clock=SystemClock()).close()
+    with hold(lake) as held:
+        tables.ensure(held, EVENTS)
+    for entry in (lake / spec.folder / "_delta_log").iterdir():
+        entry.write_text("x")
+    for words in (("status",), ("run",), ("rebuild", "--yes"), ("tables",), ("compact",)):
+        refused = manydesks(home, *words)
+        assert (refused.returncode, refused.stdout) == (1, ""), words
+        assert refused.stderr.startswith(
+            f"manydesks: The log of the table '{spec.name}' cannot be read (Kernel error: "
+        )
+        assert remedy.format(folder=lake / spec.folder) in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,8 @@ def test_a_query_only_reads_wherever_it_is_hidden(
         with pytest.raises(PipelineError) as refused:
             query(filled, place.replace("{value}", value).replace("{file}", str(file)), spark)
         said[place] = str(refused.value)
-    assert {place: words for place, words in said.items() if f"`{VALUES[value]}` could do more than that" not in words} == {}
+    sentence = f"`{VALUES[value]}` could do more than that"
+    assert {place: words for place, words in said.items() if sentence not in words} == {}
     assert not file.exists()
     assert spark._jvm is not None
     assert spark._jvm.java.lang.System.getProperty("md.test") is None

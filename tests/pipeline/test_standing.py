@@ -22,6 +22,7 @@ from manydesks.pipeline.beginning import begin
 from manydesks.pipeline.bronze import BODIES, EVENTS, PIPELINE_RUNS
 from manydesks.pipeline.gold import AGENT_DAILY, GOLD
 from manydesks.pipeline.jobs.archive import Archive, archive
+from manydesks.pipeline.jobs.compact import compact
 from manydesks.pipeline.jobs.erase import MARK as ERASURES
 from manydesks.pipeline.jobs.runs import recorded
 from manydesks.pipeline.jobs.watch import Watch, level
@@ -284,6 +285,8 @@ def test_a_lake_of_another_office_stays_as_it_is(
             bring(ledger.path, lake, spark, print)
     with pytest.raises(LakeRefused, match="event 20 is not the same"):
         Watch(ledger.path, lake, spark, tmp_path, told=print, archived=bool, stop=Stop()).run()
+    with pytest.raises(LakeRefused, match="event 20 is not the same"):
+        compact(lake, print, CLOCK, db=ledger.path, keep_hours=0)
     assert sorted(lake.rglob("*")) == before
 
     # also if it is found out only once the lake is held
@@ -292,6 +295,10 @@ def test_a_lake_of_another_office_stays_as_it_is(
         with pytest.raises(LakeRefused), recorded(held, CLOCK, "run"):
             Archive(ledger.path, held, spark, print, CLOCK).go()
         assert sorted(lake.rglob("*")) == held_before
+
+    # its own store, and none at all
+    assert [one.name for one in compact(lake, print, CLOCK, db=other.path)] == [EVENTS.name]
+    assert len(compact(lake, print, CLOCK)) == 2  # and the table of runs by now
 
 
 def test_tables_that_are_made_otherwise_by_now(ledger: Any, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

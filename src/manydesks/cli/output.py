@@ -79,6 +79,8 @@ class Output:
         self.json = json
         #: stdout is a terminal
         self.terminal = stdout.isatty()
+        #: what is written cannot be written over
+        self.dumb = (environ or {}).get("TERM") == "dumb"
         # https://no-color.org: present and not empty
         self.colour = self.terminal and not (environ or {}).get("NO_COLOR")
 

@@ -246,5 +246,9 @@ class LakeRefused(PipelineError):
     """The pipeline failed: {reason}"""
 
 
+class TableDamaged(PipelineError):
+    """The log of the table '{table}' cannot be read ({reason}): {remedy}."""
+
+
 class NoInsights(PipelineError):
     """The history's figures cannot be read: {reason}; `manydesks pipeline run` makes them."""

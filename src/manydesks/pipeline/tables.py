@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, Any
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import CommitProperties, RemoveAction, Transaction
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from manydesks.domain.clock import Clock
-from manydesks.domain.errors import PipelineError
+from manydesks.domain.errors import PipelineError, TableDamaged
 from manydesks.pipeline.columns import DAY, TableSpec
 from manydesks.pipeline.commit import DAY_FOLDER, Change, commit_files, sweep_attempts, sync_log
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.lock import HeldLake
-from manydesks.pipeline.opened import is_table, opened
+from manydesks.pipeline.opened import Opened, is_table, opened
 from manydesks.pipeline.place import Place, delta_options, spark_pattern, uri, writable
 from manydesks.pipeline.remote import Remote
 from manydesks.pipeline.schemas import EVENTS, TABLES, check_schema, making_of
@@ -159,7 +160,7 @@ def version(lake: Place, spec: TableSpec) -> int:
 
 def snapshot(lake: Place, spec: TableSpec, *wanted: Range, days: Collection[str] | None = None) -> list[File]:
     """The files of the newest snapshot that may hold such rows; `days`: of a table that is written by days."""
-    entries = opened(lake / spec.folder).files
+    entries = _opened(lake, spec).files
     found = [File(path=lake / spec.folder / entry["path"], entry=entry) for entry in entries]
     if days is not None:
         found = [file for file in found if file.entry.get(f"min.{DAY}") in days]
@@ -386,7 +387,30 @@ def append_row(held: HeldLake, spec: TableSpec, row: Mapping[str, Any], clock: C
 
 
 def _open(lake: Place, spec: TableSpec) -> deltalake.DeltaTable:
-    return opened(lake / spec.folder).table
+    return _opened(lake, spec).table
+
+
+def _opened(lake: Place, spec: TableSpec) -> Opened:
+    """Raises `TableDamaged` if the log is not one; what the disk or an object store refuses is an `OSError`."""
+    folder = lake / spec.folder
+    try:
+        return opened(folder)
+    except TableNotFoundError:
+        raise
+    except DeltaError as error:
+        # after the first line there may be a trace of the library's own
+        reason = " ".join(str(error).partition("\n")[0].split()).rstrip(".")
+        raise TableDamaged(table=spec.name, reason=reason[:200], remedy=_remedy(folder, spec)) from error
+
+
+def _remedy(folder: Place, spec: TableSpec) -> str:
+    match spec.layer:
+        case "silver" | "gold":
+            return f"remove the folder {folder}, and `manydesks pipeline run` makes it anew from what was archived"
+        case "bronze":
+            return "it is the archive itself and cannot be made anew; put the whole lake back from a copy of it"
+        case _:
+            return f"remove the folder {folder}, and the next run begins it anew; what it tells of earlier runs is lost"
 
 
 def _outdated(spec: TableSpec, table: deltalake.DeltaTable) -> bool:

@@ -169,3 +169,11 @@ def test_a_pipe_and_a_program_see_nothing(stderr: io.StringIO, json: bool) -> No
     assert not reading.told  # and nothing is asked for them
     assert not bar.shown
     assert stderr.getvalue() == ""
+
+
+def test_a_terminal_that_cannot_write_over_sees_nothing() -> None:
+    stderr = Terminal()
+    with progress(Output(io.StringIO(), stderr, environ={"TERM": "dumb"})) as bar:
+        bar.step("events", 1, 300)
+        assert not bar.shown
+    assert stderr.getvalue() == ""

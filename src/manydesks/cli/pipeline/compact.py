@@ -10,7 +10,7 @@ from manydesks.cli.consent import consent
 from manydesks.cli.invocation import Invocation
 from manydesks.cli.output import Column
 from manydesks.cli.pipeline.hours import hours
-from manydesks.cli.pipeline.opening import open_lake, open_settings
+from manydesks.cli.pipeline.opening import open_lake, open_settings, open_store
 from manydesks.cli.pipeline.progress import progress
 from manydesks.cli.quantity import count, size
 
@@ -36,19 +36,16 @@ def compact(invocation: Invocation, vacuum: bool, keep: int, yes: bool) -> int:
 
     The rows stay as they are, and older versions of the tables stay readable until --vacuum removes them. What was
     forgotten is in no file of the lake after the next run and a --vacuum that keeps less than the time since; only the
-    reason of a failure that quotes it stays.
+    reason of a failure that quotes it stays. A lake that is another office's is left as it is.
     """
     context = click.get_current_context()
     if not vacuum and context.get_parameter_source("keep") is click.core.ParameterSource.COMMANDLINE:
         raise click.UsageError("--keep is for --vacuum; without it nothing is removed.")
     settings = open_settings(invocation)
     lake, out = open_lake(invocation, settings), invocation.out
-    if vacuum and keep < 1:
-        question = "Remove all older versions? Whoever is just reading the lake may fail."
-        if not consent(invocation, question, yes=yes):
-            return exits.FAILED
     from manydesks.domain.errors import PipelineError
     from manydesks.pipeline.disk import disk_refusals
+    from manydesks.pipeline.jobs.compact import check_compact
     from manydesks.pipeline.jobs.compact import compact as work
     from manydesks.pipeline.tables import present
 
@@ -56,8 +53,16 @@ def compact(invocation: Invocation, vacuum: bool, keep: int, yes: bool) -> int:
         found = present(lake)
     if not found:  # and none must be made by looking
         raise PipelineError(reason=f"the lake {lake} has no tables yet; `manydesks pipeline run` makes them.")
+    # a lake alone, as of an office that is gone, may be kept small too
+    db = open_store(invocation) if invocation.home.office_db.exists() else None
+    if db is not None:
+        check_compact(lake, db)
+    if vacuum and keep < 1:
+        question = "Remove all older versions? Whoever is just reading the lake may fail."
+        if not consent(invocation, question, yes=yes):
+            return exits.FAILED
     with progress(out) as bar:
-        done = work(lake, bar.step, invocation.clock, keep_hours=keep if vacuum else None)
+        done = work(lake, bar.step, invocation.clock, db=db, keep_hours=keep if vacuum else None)
     if out.json:
         told = [
             {

@@ -55,11 +55,11 @@ class _Shown:
 
 
 class Bar:
-    """Some lines on a terminal's stderr, written over and over; nothing anywhere else: one for the step that ended
-    last, and one for each that is under way."""
+    """Some lines on a terminal's stderr, written over and over; nothing anywhere else, nor on a dumb one: one for the
+    step that ended last, and one for each that is under way."""
 
     def __init__(self, out: Output, clock: Clock) -> None:
-        self._stream = out.stderr if out.stderr.isatty() and not out.json else None
+        self._stream = out.stderr if out.stderr.isatty() and not out.dumb and not out.json else None
         self._clock = clock
         #: the lines are written by the command, by the threads of steps and by the ticking
         self._writing = threading.Lock()

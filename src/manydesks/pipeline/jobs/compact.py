@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from manydesks.domain.clock import Clock, SystemClock
 from manydesks.pipeline import tables
@@ -13,6 +14,7 @@ from manydesks.pipeline.jobs.step import Progress
 from manydesks.pipeline.lock import PATIENCE_SECONDS, HeldLake, hold
 from manydesks.pipeline.merging import bins, merge, newest, size
 from manydesks.pipeline.place import Place
+from manydesks.pipeline.quality import check_ledger
 from manydesks.pipeline.vacuum import KEEP_HOURS, Freed, checkpoint, commits, trim_log, vacuum
 
 HOUR_MS = 3_600_000
@@ -36,15 +38,31 @@ class Compacted:
     freed: Freed
 
 
+def check_compact(lake: Place, db: Path) -> None:
+    """Before anybody is asked or anything is made: the lake of another office stays as it is. Raises `LakeRefused`."""
+    with disk_refusals(lake):
+        # one without events has nothing of anybody's
+        check_ledger(lake, db, incomplete=True)
+
+
 def compact(
-    lake: Place, progress: Progress, clock: Clock | None = None, *, keep_hours: float | None = None
+    lake: Place,
+    progress: Progress,
+    clock: Clock | None = None,
+    *,
+    db: Path | None = None,
+    keep_hours: float | None = None,
 ) -> list[Compacted]:
     """Merges small files and shortens the way to the newest snapshot, table by table; the rows stay the same.
 
-    `keep_hours`: also removes the files that no snapshot of that long ago has. Needs no Spark. Raises `LakeBusy`, and
-    `PipelineError` if the disk refuses. Killed anywhere, it has done a part of its work and no harm.
+    `db`: the store that the lake must belong to; None: there is none to compare with. `keep_hours`: also removes the
+    files that no snapshot of that long ago has. Needs no Spark. Raises `LakeBusy`, `LakeRefused` before anything is
+    written or removed, and `PipelineError` if the disk refuses. Killed anywhere, it has done a part of its work and no
+    harm.
     """
     clock = clock or SystemClock()
+    if db is not None:
+        check_compact(lake, db)
     with hold(lake, patience=PATIENCE_SECONDS) as held, disk_refusals(lake), recorded(held, clock, COMPACT):
         tables.sweep(held)
         specs = tables.present(lake)

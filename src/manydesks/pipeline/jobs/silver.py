@@ -95,6 +95,8 @@ class Silver:
         #: by marks: the traces with events above it
         self._known: dict[int, DataFrame] = {}
         self._known_days: dict[int, set[str]] = {}
+        #: rows that the step of spans has written beside its own
+        self._quarantined = 0
         self.steps: list[Step] = []
 
     def refresh(self) -> None:
@@ -124,6 +126,9 @@ class Silver:
         step = Step(name=spec.name, taken=taken, rows=rows, seconds=seconds)
         self.steps.append(step)
         self._ended(step)
+        if also is not None and self._quarantined:
+            # made in the same go
+            self.steps.append(Step(name=also.name, taken=taken, rows=self._quarantined, seconds=seconds))
 
     def _from(self, spec: TableSpec) -> int:
         return tables.reached(self._lake, spec, rebuild=self._rebuild)
@@ -201,7 +206,8 @@ class Silver:
             bad = known.where(F.col("reason").isNotNull())
             # mostly there are none, and there were none: nothing is written
             none = bad.isEmpty()
-            self._write(QUARANTINED_SPANS, bad, set() if none and days is not None and not was_bad else days, count)
+            untouched = none and days is not None and not was_bad
+            self._quarantined = self._write(QUARANTINED_SPANS, bad, set() if untouched else days, count)
             sound = known.drop("reason") if none else paths.sound(known)
             return self._write(SPANS, paths.placed(sound), days, count)
         finally:
