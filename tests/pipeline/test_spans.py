@@ -127,6 +127,7 @@ CASES = {
             event(80, "message_released", message="m3", run="r8"),
             event(90, "response_delivered", response=3, attempt=1),
             event(100, "message_received", message="m2", run="r9", attempt=1, queue_ms=70),
+            event(110, "chain_step_start", attempt=1),  # of no run
         ],
         sound={
             # they followed from what cannot be, and that from nothing
@@ -138,6 +139,7 @@ CASES = {
         bad={
             ("hold:m:1:end", "it has no beginning"),
             ("run:r0", "no message in its trace led to it"),
+            (None, "no message in its trace led to it"),
             ("tool:r8:c2", NOWHERE),
             ("handoff:m2", NOWHERE),
             ("delivery:1:6", NOWHERE),
