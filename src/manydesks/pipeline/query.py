@@ -94,14 +94,15 @@ def query_to_parquet(lake: Place, sql: str, spark: SparkSession, path: Path, scr
 
 def _frame(lake: Place, sql: str, spark: SparkSession) -> tuple[DataFrame, list[str]]:
     text = require_query(sql)
-    names = []
-    for spec in present(lake):
-        read(spark, lake, spec).createOrReplaceTempView(spec.name)
-        names.append(spec.name)
+    there = present(lake)
+    names = [spec.name for spec in there]
     if not names:
         raise PipelineError(reason=f"the lake {lake} has no tables yet; `manydesks pipeline run` makes them.")
     with _sentences(names):
         require_harmless(spark, text)
+    for spec in there:
+        read(spark, lake, spec).createOrReplaceTempView(spec.name)
+    with _sentences(names):
         # in brackets the grammar allows nothing but a query: `with … insert` and its like end here, before they run
         spark.sql(f"select * from (\n{text}\n) limit 0")
         return spark.sql(text), names

@@ -154,7 +154,9 @@ def session(options: SparkOptions) -> SparkSession:
                 started_with["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {shlex.quote(str(path))} {words}"
             stack.enter_context(_environment(started_with))
             spark = builder.getOrCreate()
-        if not is_local(options.master):
+        if is_local(options.master):
+            _write_no_checksums(spark)
+        else:
             _ship(spark, options)
     except (*SPARK_FAILURES, OSError) as error:
         if is_full(options.folder):  # then the log could not be written either
@@ -274,6 +276,15 @@ def _hidden(options: SparkOptions) -> Mapping[str, str]:
     # Spark makes up a secret of its own only where it starts no other processes
     own = {"spark.authenticate.secret": secrets.token_urlsafe(32)} if is_local_cluster(options.master) else {}
     return {**own, **options.further}
+
+
+def _write_no_checksums(spark: SparkSession) -> None:
+    """Hadoop would write a file of checksums beside each file of a table, and start a `chmod` for each; the tables'
+    logs have no word for such files, and Parquet has checks of its own."""
+    assert spark._jvm is not None
+    hadoop = spark._jsc.hadoopConfiguration()
+    # one for all threads of this Java
+    spark._jvm.org.apache.hadoop.fs.FileSystem.getLocal(hadoop).setWriteChecksum(False)
 
 
 def _ship(spark: SparkSession, options: SparkOptions) -> None:
