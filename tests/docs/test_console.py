@@ -18,7 +18,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -163,6 +163,8 @@ def visitor(home: Path) -> Iterator[Visitor]:
     assert closed.returncode == 0, closed.stdout
 
 
+#: the page that people follow first
+FIRST = "README.md"
 BLOCKS = {
     page.relative_to(ROOT).as_posix(): list(
         blocks_of(page.read_text(encoding="utf-8"), page.relative_to(ROOT).as_posix())
@@ -182,16 +184,25 @@ def test_the_blocks_of_a_page_run(page: str, visitor: Visitor) -> None:
             visitor.follow(block)
 
 
-@pytest.mark.spark
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("page", pages_with(spark=True))
-def test_the_blocks_of_a_page_run_with_spark(page: str, visitor: Visitor, request: pytest.FixtureRequest) -> None:
-    # the first page that people follow has everything as they have it; the others start no Java for each command
-    if page != "README.md":
-        visitor.environment |= request.getfixturevalue("kept_java")
+def follow_with_spark(page: str, visitor: Visitor) -> None:
     for block in BLOCKS[page]:
         if not block.note.startswith("skip"):
             visitor.follow(block)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+def test_the_first_page_runs_with_spark_as_people_have_it(visitor: Visitor) -> None:
+    follow_with_spark(FIRST, visitor)
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", [page for page in pages_with(spark=True) if page != FIRST])
+def test_the_blocks_of_a_page_run_with_spark(page: str, visitor: Visitor, kept_java: Mapping[str, str]) -> None:
+    """Without a Java started for each command."""
+    visitor.environment |= kept_java
+    follow_with_spark(page, visitor)
 
 
 @pytest.mark.parametrize(
