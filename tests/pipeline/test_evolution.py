@@ -78,31 +78,68 @@ def ledger(copy: Grown) -> Ledger:
     return copy.ledger
 
 
-def test_what_no_version_knows_is_kept_and_stops_nothing(
-    ledger: Ledger, lake: Path, spark: SparkSession, table_rows: TableRows, contents: Contents
-) -> None:
+def downgrade(lake: Path, spec: TableSpec, spark: SparkSession, *names: str) -> None:
+    """The table as a version made it that did not know these columns yet."""
+    older = without(spec, *names)
+    found = tables.read(spark, lake, spec).drop(*names).cache()
+    mark = Mark(app=spec.name, version=tables.covered(lake, spec, spec.name))
+    assert found.count()
+    shutil.rmtree(lake / spec.folder)
+    with hold(lake) as held:
+        tables.ensure(held, older)
+        if spec.by_day:
+            tables.replace_days(held, older, found, None, mark, SystemClock(), made_of=found.count())
+        else:
+            write = partial(write_rows, found, older)
+            tables.append_files_once(held, older, write, mark, SystemClock(), lambda written: None)
+    found.unpersist()
+
+
+def odd() -> list[Made]:
+    """A kind, fields and types that no version knows."""
     at = BEGINS + 2 * DAY_MS
     about: dict[str, Any] = {"trace": "odd", "message": "m1", "agent": "agent-00", "session": "s"}
     stored = {"channel": "console", "sender": "ann", "kind": "chat", "hop": 0, "priority": 5}
     unknown = {"from_the_future": {"deep": [1, None]}, "channel": 7, "hop": "many", "sender": {"a": 1}, "kind": [1]}
-    ledger.tell(
-        [
-            Made(at=at, kind="message_enqueued", **about, text="hello", data={**stored, "colour": "blue"}),
-            Made(at=at + 1, kind="message_teleported", **about, data={"to": "mars"}),
-            Made(at=at + 2, kind="message_received", **about, run="r1", data={"attempt": "first", "queue_ms": -1.5}),
-            Made(at=at + 3, kind="message_completed", **about, run="r1", data={}),
-            Made(at=at + 4, kind="message_enqueued", **{**about, "message": "m2"}, text="hi", data=unknown),
-        ]
-    )
+    return [
+        Made(at=at, kind="message_enqueued", **about, text="hello", data={**stored, "colour": "blue"}),
+        Made(at=at + 1, kind="message_teleported", **about, data={"to": "mars"}),
+        Made(at=at + 2, kind="message_received", **about, run="r1", data={"attempt": "first", "queue_ms": -1.5}),
+        Made(at=at + 3, kind="message_completed", **about, run="r1", data={}),
+        Made(at=at + 4, kind="message_enqueued", **{**about, "message": "m2"}, text="hi", data=unknown),
+    ]
+
+
+def test_an_older_lake_is_brought_up_and_takes_what_no_version_knows(
+    ledger: Ledger, lake: Path, spark: SparkSession, table_rows: TableRows, contents: Contents
+) -> None:
+    expected = contents(lake)
+    # one that a fold needs, one that is only told of, and one of gold
+    downgrade(lake, MESSAGES, spark, "team", "received_seq")
+    downgrade(lake, USAGE, spark, "provider")
+    downgrade(lake, COST_DAILY, spark, "cache_read_tokens")
+    before = versions(lake)
+
+    report = bring(ledger, lake, spark)
+    assert contents(lake) == expected
+    for spec in (MESSAGES, USAGE, COST_DAILY):
+        found = tables.read(spark, lake, spec).select(*spec.schema.names).collect()
+        assert sorted(map(tuple, found), key=repr) == expected[spec.name]
+    written = {step.name for step in report.steps if step.rows}
+    assert {"messages", "usage", "cost_daily"} <= written
+    after = versions(lake)
+    assert {name for name in ("runs", "responses", "spans") if after[name] != before[name]} == set()
+
+    known = {row[1] for row in table_rows(lake, MESSAGES)}
+    told = [*history(LATER), *odd()]
+    ledger.tell(told)
     torn = '{"duration_ms": 5, "outc'
     ledger.execute("update events set data = ? where kind = 'message_completed' and trace = 'odd'", torn)
-    before = {row[1] for row in table_rows(lake, MESSAGES)}
     bring(ledger, lake, spark)
-
     assert table_rows(lake, EVENTS) == sorted(ledger.events(), key=repr)
-    found = {row["message_id"]: row for row in tables.read(spark, lake, MESSAGES).collect()}
-    assert found.keys() == before | {"m1", "m2"}
-    first, second = found["m1"], found["m2"]
+    messages = {row["message_id"]: row for row in tables.read(spark, lake, MESSAGES).collect()}
+    assert messages.keys() == known | {event.message for event in told if event.kind == "message_enqueued"}
+    first, second = messages["m1"], messages["m2"]
     assert (first["status"], first["channel"], first["hop"], first["attempts"]) == ("completed", "console", 0, 1)
     # what is of another type than it should be is text where text is wanted, and else unknown
     assert (second["status"], second["channel"], second["hop"], second["sender"]) == ("pending", "7", None, '{"a":1}')
@@ -130,48 +167,6 @@ def test_a_table_whose_log_was_damaged_is_removed_and_made_anew(
             shutil.rmtree(lake / spec.folder)
         run(ledger.path, lake, spark, lambda *_: None, rebuild=number == 1)
         assert contents(lake) == whole
-
-
-def downgrade(lake: Path, spec: TableSpec, spark: SparkSession, *names: str) -> None:
-    """The table as a version made it that did not know these columns yet."""
-    older = without(spec, *names)
-    found = tables.read(spark, lake, spec).drop(*names).cache()
-    mark = Mark(app=spec.name, version=tables.covered(lake, spec, spec.name))
-    assert found.count()
-    shutil.rmtree(lake / spec.folder)
-    with hold(lake) as held:
-        tables.ensure(held, older)
-        if spec.by_day:
-            tables.replace_days(held, older, found, None, mark, SystemClock(), made_of=found.count())
-        else:
-            write = partial(write_rows, found, older)
-            tables.append_files_once(held, older, write, mark, SystemClock(), lambda written: None)
-    found.unpersist()
-
-
-def test_an_older_lake_is_brought_up(ledger: Ledger, lake: Path, spark: SparkSession, contents: Contents) -> None:
-    expected = contents(lake)
-    # one that a fold needs, one that is only told of, and one of gold
-    downgrade(lake, MESSAGES, spark, "team", "received_seq")
-    downgrade(lake, USAGE, spark, "provider")
-    downgrade(lake, COST_DAILY, spark, "cache_read_tokens")
-    before = versions(lake)
-
-    report = bring(ledger, lake, spark)
-    assert contents(lake) == expected
-    for spec in (MESSAGES, USAGE, COST_DAILY):
-        found = tables.read(spark, lake, spec).select(*spec.schema.names).collect()
-        assert sorted(map(tuple, found), key=repr) == expected[spec.name]
-    written = {step.name for step in report.steps if step.rows}
-    assert {"messages", "usage", "cost_daily"} <= written
-    after = versions(lake)
-    assert {name for name in ("runs", "responses", "spans") if after[name] != before[name]} == set()
-
-    ledger.tell(history(LATER))
-    bring(ledger, lake, spark)
-    grown = contents(lake)
-    run(ledger.path, lake, spark, lambda *_: None, rebuild=True)
-    assert contents(lake) == grown
 
 
 def test_what_was_archived_before_a_column_was_there_has_none(ledger: Ledger, lake: Path, spark: SparkSession) -> None:

@@ -314,16 +314,28 @@ def test_the_tables_are_those_of_a_folder(
     assert (remote.beside / FILE).is_file()
     assert not list(folder_of(s3, remote).rglob(FILE))
 
-    run(ledger.path, remote, over_s3, quiet, rebuild=True)
-    assert contents(remote) == expected
-
     before = len(list(folder_of(s3, remote).rglob("*.parquet")))
     compact(remote, quiet, keep_hours=0)
     assert contents(remote) == expected
     assert len(list(folder_of(s3, remote).rglob("*.parquet"))) < before
     assert json.dumps(gone)[1:-1] not in whole(folder_of(s3, remote))
+
+
+@pytest.mark.deep
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_compacted_lake_grows_and_is_made_anew_there(ledger: Ledger, remote: Remote, over_s3: SparkSession) -> None:
+    events = list(history(Shape(events=200, agents=2, days=2, seed=11)))
+    ledger.tell(events[:120])
     run(ledger.path, remote, over_s3, quiet)
-    assert contents(remote) == expected
+    compact(remote, quiet, keep_hours=0)
+    ledger.tell(events[120:])
+    run(ledger.path, remote, over_s3, quiet)
+    grown = contents(remote)
+    run(ledger.path, remote, over_s3, quiet, rebuild=True)
+    assert contents(remote) == grown
+    assert all(grown[name] for name in ("events", "bodies", "spans", "topics_daily"))
 
 
 @pytest.mark.spark
