@@ -123,7 +123,8 @@ def test_it_speaks_as_the_ledger_does() -> None:
 
 
 #: trace, span, parent, milliseconds, of these its own, ended well, on the critical path.
-#: Its own are those in which no tool call, wait, hand-off or delivery below it was under way.
+#: Its own are those in which no tool call, wait, hand-off or delivery below it was under way; of a hand-off, in which
+#: its message neither waited nor was worked on.
 SPANS = """
 t1  queue:m1:r1    -             100   100   yes  path
 t1  run:r1         queue:m1:r1   2000  1100  yes  path   # 2000 - 300 - 600
@@ -157,15 +158,15 @@ t4  delivery:7:80  run:r9        100   100   yes  path
 t5  queue:m8:r10   -             500   500   yes  path
 t5  run:r10        queue:m8:r10  5000  5000  yes  path
 t5  delivery:8:89  run:r10       100   100   yes  -
-t5  handoff:m9     run:r10       7000  5000  yes  path   # 7000 - 2000 of waiting
+t5  handoff:m9     run:r10       7000  0     yes  path   # 7000 - 2000 of waiting - 5000 of the run
 t5  queue:m9:r11   handoff:m9    2000  2000  yes  path
 t5  run:r11        queue:m9:r11  5000  5000  yes  path
 t5  delivery:9:99  run:r11       200   200   yes  -
-t5  handoff:m10    run:r11       2500  2000  yes  -
+t5  handoff:m10    run:r11       2500  0     yes  -
 t5  queue:m10:r12  handoff:m10   500   500   yes  -
 t5  run:r12        queue:m10:r12 2000  2000  yes  -
 t5  delivery:10:114 run:r12       100   100   yes  -
-t5  handoff:m11    run:r11       5000  4000  yes  path
+t5  handoff:m11    run:r11       5000  0     yes  path
 t5  queue:m11:r13  handoff:m11   1000  1000  yes  path
 t5  run:r13        queue:m11:r13 4000  4000  yes  path
 t5  delivery:11:119 run:r13       500   500   yes  path

@@ -100,8 +100,8 @@ CASES = {
         sound={
             ("queue:m0:r0", None, 0, 0, True),
             ("run:r0", "queue:m0:r0", 200, 100, True),
-            # from 100 to 1000; two holds of 200 and the first of 50 lie in it, and no wait that it made itself
-            ("handoff:m", "run:r0", 900, 450, True),
+            # from 100 to 1000; between 200 and 250, and 600 and 650, its message was neither held nor taken
+            ("handoff:m", "run:r0", 900, 100, True),
             ("hold:m:4", "handoff:m", 50, 50, None),
             ("hold:m:5", "run:r0", 50, 50, None),
             ("hold:m:9", "handoff:m", 200, 200, None),
@@ -184,7 +184,7 @@ CASES = {
             event(640, "message_cancelled", message="m3"),  # it was in no lane
         ],
         sound={
-            ("handoff:m", None, 400, 300, False),
+            ("handoff:m", None, 400, 200, False),  # dead for 200
             ("hold:m:2", "handoff:m", 100, 100, None),
             ("delivery:1:4", "hold:m:2", 50, 50, True),
             ("queue:m:r0", "hold:m:2", 40, 40, True),
@@ -238,7 +238,7 @@ CASES = {
             ("queue:m:r0", None, 100, 100, True),
             ("tool:r0:c1", "queue:m:r0", 10, 10, True),
             ("queue:m:r1", "queue:m:r0", 0, 0, True),
-            ("handoff:m2", "queue:m:r1", 200, 100, True),
+            ("handoff:m2", "queue:m:r1", 200, 0, True),
             ("queue:m2:r2", "handoff:m2", 100, 100, True),
             ("run:r2", "queue:m2:r2", 100, 100, True),
         },

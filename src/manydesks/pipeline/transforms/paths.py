@@ -81,7 +81,7 @@ def _whole(rows: DataFrame) -> DataFrame:
 
 def _linked(rows: DataFrame) -> DataFrame:
     """With what each followed from, and `parent_at`, when that began; `run_is_there`: whether the run that it names as
-    its parent is in its trace."""
+    its parent is in its trace; `run_until`: when the run of it ended."""
     same = Window.partitionBy("trace", "message")
     before = same.orderBy("start_seq", "span_id").rowsBetween(Window.unboundedPreceding, -1)
     # a run begins when the wait for it ends
@@ -93,7 +93,7 @@ def _linked(rows: DataFrame) -> DataFrame:
     of_run = "case when kind in ('run', 'queue') then run else substring_index(parent_id, 'run:', -1) end"
     around = Window.partitionBy("trace", "of_run")
     first_wait = F.min(F.expr("case when kind = 'queue' then struct(start_seq, span_id as id, start_at as at) end"))
-    run_at = F.max(F.expr("case when kind = 'run' then start_at end"))
+    run_at, run_until = (F.max(F.expr(f"case when kind = 'run' then {at} end")) for at in ("start_at", "end_at"))
     return (
         rows.withColumn("handed", handed)
         .withColumn("led", F.coalesce(led, "handed"))
@@ -110,6 +110,7 @@ def _linked(rows: DataFrame) -> DataFrame:
             {
                 "wait": first_wait.over(around),
                 "run_at": run_at.over(around),
+                "run_until": run_until.over(around),
                 "run_is_there": F.max(F.col("kind") == "run").over(around),
             }
         )
@@ -139,11 +140,18 @@ def _fault() -> Column:
 
 
 def _with_self(spans: DataFrame) -> DataFrame:
-    """What of a span lies in none of its children: children may overlap, and reach beyond it."""
+    """What of a span lies in none of its children: children may overlap, and reach beyond it.
+
+    A run follows from a wait, and lies in the hand-off of its message all the same: all its waits, holds and runs do.
+    """
     # a hold lasts while the run that ends it goes on, and a wait follows from the try before it: neither is work of it
-    apart = F.col("kind").isin("hold", "queue") & F.col("parent_id").startswith("run:")
-    below = spans.where(~apart & F.col("parent_id").isNotNull() & F.col("end_at").isNotNull())
-    inner = below.groupBy("trace", F.col("parent_id").alias("span_id")).agg(
+    child = """case when end_at is not null and not (kind in ('hold', 'queue') and parent_id like 'run:%')
+        then struct(parent_id as span_id, start_at, end_at) end"""
+    handed = """case when end_at is not null and kind in ('hold', 'queue')
+        then struct(concat('handoff:', message) as span_id, start_at,
+            case kind when 'queue' then greatest(end_at, run_until) else end_at end as end_at) end"""
+    lying = spans.selectExpr("trace", f"inline(array_compact(array({child}, {handed})))").where("span_id is not null")
+    inner = lying.groupBy("trace", "span_id").agg(
         F.array_sort(F.collect_list(F.struct("start_at", "end_at"))).alias("inner")
     )
     # from left to right: how far the children reach so far, and how much of the span they cover
@@ -160,7 +168,8 @@ def _with_self(spans: DataFrame) -> DataFrame:
         lambda so_far: so_far["sum"],
     )
     own = F.col("duration_ms") - F.coalesce(covered, F.lit(0))
-    return spans.join(inner, ["trace", "span_id"], "left").withColumn("self_ms", own.cast("long")).drop("inner")
+    found = spans.join(inner, ["trace", "span_id"], "left").withColumn("self_ms", own.cast("long"))
+    return found.drop("inner", "run_until")
 
 
 def _least(end: Column) -> Column:
