@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from manydesks.pipeline.columns import TableSpec
     from manydesks.pipeline.jobs.step import Step
 
+    Damage = Callable[[Path], None]
     TableRows = Callable[[Path, TableSpec], list[tuple[Any, ...]]]
 
 SCHEMA = """
@@ -195,6 +196,26 @@ def table_rows() -> TableRows:
         return sorted((tuple(row[name] for name in names) for row in found), key=repr)
 
     return rows
+
+
+@pytest.fixture(scope="session")
+def damage() -> Damage:
+    """A file of each table of silver and gold is lost, and nothing in their marks tells of it."""
+    from manydesks.domain.clock import SystemClock
+    from manydesks.pipeline import tables
+    from manydesks.pipeline.commit import Change
+    from manydesks.pipeline.gold import GOLD
+    from manydesks.pipeline.lock import hold
+    from manydesks.pipeline.silver import SILVER
+
+    def damage(lake: Path) -> None:
+        clock = SystemClock()
+        with hold(lake) as held:
+            for spec in (*SILVER, *GOLD):
+                lost = [file.removal(clock.now()) for file in tables.snapshot(lake, spec)[:1]]
+                tables.commit(held, spec, lambda folder: None, clock, Change(removed=lost))
+
+    return damage
 
 
 @pytest.fixture(scope="session")

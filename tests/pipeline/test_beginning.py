@@ -10,10 +10,14 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
 from manydesks.domain.errors import LakeRefused
+from manydesks.domain.insight import FILE
+from manydesks.insights.published import Insights
 from manydesks.pipeline import tables
 from manydesks.pipeline.bronze import EVENTS
 from manydesks.pipeline.gold import AGENT_DAILY
 from manydesks.pipeline.jobs.whole import run
+from manydesks.pipeline.report.facts import gather
+from manydesks.pipeline.report.page import page
 from manydesks.pipeline.silver import MESSAGES
 from manydesks.pipeline.standing import standing
 
@@ -47,6 +51,10 @@ def test_a_lost_lake_is_begun_with_what_the_store_still_has(
     late = [row for row in table_rows(lake, MESSAGES) if row == whole[row[0]]]
     assert len(late) > len(whole) // 3
     assert tables.count(lake, AGENT_DAILY)
+    # and who sees the figures is told
+    assert Insights(lake / FILE).stamp().begins == 61
+    assert "What was before event 61 is not in the lake." in page(gather(lake, 92), "")
+    assert "What was before" not in page(gather(grown.lake, 92), "")
 
     # and it goes on as any other
     ledger.tell(events[-1:])

@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 from manydesks.domain.clock import SystemClock
 from manydesks.pipeline import tables
 from manydesks.pipeline.columns import TableSpec
-from manydesks.pipeline.commit import Change
 from manydesks.pipeline.gold import (
     AGENT_DAILY,
     BUSY_HOURS,
@@ -39,7 +38,7 @@ from manydesks.testing.history import DAY_MS, Made, Shape, history
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.pipeline.conftest import Grown, Ledger, TableRows
+    from tests.pipeline.conftest import Damage, Grown, Ledger, TableRows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -72,15 +71,6 @@ def bring(
     return {step.name: step.rows for step in job.steps}
 
 
-def damage(lake: Path) -> None:
-    """A file of each table of silver and gold is lost, and nothing in their marks tells of it."""
-    clock = SystemClock()
-    with hold(lake) as held:
-        for spec in (*SILVER, *GOLD):
-            lost = tables.snapshot(lake, spec)[0]
-            tables.commit(held, spec, lambda folder: None, clock, Change(removed=[lost.removal(clock.now())]))
-
-
 def late(events: list[Made]) -> list[Made]:
     """Days later a dead message is given new attempts and dies again, a tool ends that never began, and the clock was
     wrong by a month."""
@@ -105,7 +95,7 @@ def days_apart(seed: int) -> list[Made]:
 
 @pytest.mark.parametrize("seed", [4, *(pytest.param(seed, marks=pytest.mark.deep) for seed in (0, 1, 2))])
 def test_a_table_that_grew_is_one_that_was_made_at_once(
-    ledger: Ledger, spark: SparkSession, tmp_path: Path, table_rows: TableRows, seed: int
+    ledger: Ledger, spark: SparkSession, tmp_path: Path, table_rows: TableRows, damage: Damage, seed: int
 ) -> None:
     """Silver and gold."""
     events = days_apart(seed)

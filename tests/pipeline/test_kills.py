@@ -20,13 +20,11 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
 from manydesks.desk.sandboxes import tree
-from manydesks.domain.clock import SystemClock
 from manydesks.pipeline import tables
-from manydesks.pipeline.commit import COMMITTED, Change
+from manydesks.pipeline.commit import COMMITTED
 from manydesks.pipeline.gold import GOLD
 from manydesks.pipeline.jobs.watch import Watch
 from manydesks.pipeline.jobs.whole import run
-from manydesks.pipeline.lock import hold
 from manydesks.pipeline.schemas import BODIES, EVENTS
 from manydesks.pipeline.silver import MESSAGES, SILVER
 from manydesks.pipeline.stop import Stop
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from manydesks.pipeline.columns import TableSpec
-    from tests.pipeline.conftest import Ledger, TableRows
+    from tests.pipeline.conftest import Damage, Ledger, TableRows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -213,16 +211,6 @@ def test_a_watch_that_is_killed_loses_and_repeats_nothing(
     check(ledger, lake, spark, table_rows)
 
 
-def damage(lake: Path) -> None:
-    """A file of each table of silver and gold is lost, and nothing in their marks tells of it."""
-    clock = SystemClock()
-    with hold(lake) as held:
-        for spec in (*SILVER, *GOLD):
-            lost = tables.snapshot(lake, spec)[:1]
-            removed = [file.removal(clock.now()) for file in lost]
-            tables.commit(held, spec, lambda folder: None, clock, Change(removed=removed))
-
-
 def kill_rebuild(home: Path, layer: Sequence[TableSpec]) -> None:
     """As soon as the command has made a table of this layer anew: others of it are still to come."""
     lake = home / "lake"
@@ -251,7 +239,7 @@ def status(home: Path) -> Any:
 
 @pytest.mark.deep  # and every time, with one that is stopped at the same places: `test_gold.py`
 def test_a_rebuild_that_is_killed_is_taken_up(
-    home: Path, spark: SparkSession, tmp_path: Path, table_rows: TableRows
+    home: Path, spark: SparkSession, tmp_path: Path, table_rows: TableRows, damage: Damage
 ) -> None:
     """By a run, and by a watch; also if something was archived since."""
     simulate(Home(home), Shape(events=400, agents=2, days=2), lambda done: None)

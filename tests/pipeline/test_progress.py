@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
 from manydesks.domain.clock import SystemClock
+from manydesks.domain.insight import FILE
 from manydesks.pipeline import tables
 from manydesks.pipeline.gold import TOPICS_DAILY
 from manydesks.pipeline.jobs.gold import Gold
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.spark
 
 def test_every_step_tells_its_rows_while_it_works_and_at_its_end(grown: Grown) -> None:
     steps = {step.name: step for step in grown.ended}
-    assert {"events", "bodies", "session_files", "messages", "spans", "agent_daily", "topics_daily"} <= set(steps)
+    assert {"events", "bodies", "session_files", "messages", "spans", "agent_daily", "topics_daily", FILE} <= set(steps)
     assert len(steps) == len(grown.ended)
     for name in ("events", "messages", "spans", "transcripts"):
         assert steps[name].taken == grown.first, name
@@ -38,7 +39,7 @@ def test_every_step_tells_its_rows_while_it_works_and_at_its_end(grown: Grown) -
         if step.taken and not name.startswith("session_"):
             assert (name, 0, step.taken) in grown.told, name
             assert grown.told.index((name, 0, step.taken)) < grown.told.index((name, step.taken, step.taken)), name
-    assert all(steps[name].rows for name in ("messages", "spans", "agent_daily", "topics_daily"))
+    assert all(steps[name].rows for name in ("messages", "spans", "agent_daily", "topics_daily", FILE))
 
 
 def test_rows_are_seen_while_a_table_is_made_and_told_apart_from_those_of_another(

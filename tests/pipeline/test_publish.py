@@ -71,8 +71,10 @@ def test_every_table_but_the_counted_words_is_published() -> None:
 def test_what_was_published_is_read(tmp_path: Path) -> None:
     fill(tmp_path, 70, ROWS)
     clock = ManualClock(now=5_000)
+    told: list[tuple[int, int]] = []
     with hold(tmp_path) as held:
-        done = publish(held, clock)
+        done = publish(held, clock, lambda *rows: told.append(rows))
+    assert (told[0], told[-1]) == ((0, 9), (9, 9))
     assert (done.path, done.to_seq, done.rows) == (tmp_path / FILE, 70, 9)
     assert done.path.stat().st_mode & 0o777 == 0o600
     insights = Insights(done.path)

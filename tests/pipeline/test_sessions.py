@@ -392,7 +392,7 @@ def test_a_file_that_goes_while_the_job_reads(tmp_path: Path) -> None:
     gone = tmp_path / "sessions" / "coder" / "s1" / "out" / "outbound.db"
     assert take(tmp_path, progress=lambda *_: gone.unlink(missing_ok=True))["session_acks"] == 1
     (row,) = rows_of(tmp_path, QUARANTINE)
-    assert (row["session"], row["reason"]) == ("s1", "it was removed before it could be read")
+    assert (row["session"], row["reason"]) == ("s1", "it is empty, or was removed before it could be read")
 
 
 # --- large ------------------------------------------------------------------------------------------------------------
@@ -616,7 +616,7 @@ def test_two_thousand_files_some_in_use_some_broken(many: Path, spark: SparkSess
         spoil(session, many / spoil.__name__)
         broken[f"s{number:04d}"] = BROKEN[spoil]
     gone = sessions / "coder" / "s0200" / "out" / "outbound.db"
-    broken["s0200"] = "it was removed before it could be read"
+    broken["s0200"] = "it is empty, or was removed before it could be read"
     before = everything(sessions)
 
     command = [sys.executable, "-c", WRITER, *map(str, used)]

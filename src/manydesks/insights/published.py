@@ -28,6 +28,8 @@ class Stamp:
     seq: int
     #: when they were published, ms UTC
     built_at: int
+    #: the first event that they know of; above 1: those before were lost with an earlier lake
+    begins: int = 1
 
     def behind(self, head: int) -> int:
         """How many events they do not know, of a ledger that ends at `head`."""
@@ -120,7 +122,8 @@ class Insights:
         meta = dict(db.execute("select name, value from meta"))
         if meta.get("version") != str(VERSION):
             raise NoInsights(reason=f"{self._path} was made by another version of the pipeline")
-        return Stamp(seq=int(meta["to_seq"]), built_at=int(meta["built_at"]))
+        begins = int(meta.get("begins_at", 1))
+        return Stamp(seq=int(meta["to_seq"]), built_at=int(meta["built_at"]), begins=begins)
 
 
 def is_day(text: str) -> bool:

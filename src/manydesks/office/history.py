@@ -46,6 +46,7 @@ def _look_up(insights: Insights, payload: Mapping[str, Any], head: int) -> dict[
     rows: list[dict[str, Any]] = []
     left = MOST_CHARS
     for row in found.rows:
+        # a model pays for each word: what is not known, it is not told
         named = {name: value for name, value in zip(found.columns, row, strict=True) if value is not None}
         left -= len(json.dumps(named))
         if left < 0:
@@ -56,6 +57,7 @@ def _look_up(insights: Insights, payload: Mapping[str, Any], head: int) -> dict[
         "rows": rows,
         "more": found.more or len(rows) < len(found.rows),
         "seq": found.stamp.seq,
+        "beginsAt": found.stamp.begins,
         "builtAt": found.stamp.built_at,
         "behind": found.stamp.behind(head),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType
 from manydesks.domain.clock import Clock
 from manydesks.domain.insight import FILE, TABLES, VERSION
 from manydesks.pipeline import tables
+from manydesks.pipeline.beginning import begins
 from manydesks.pipeline.columns import DAY, TableSpec
 from manydesks.pipeline.gold import GOLD
 from manydesks.pipeline.lock import HeldLake
@@ -54,8 +55,11 @@ class Published:
     rows: int
 
 
-def publish(held: HeldLake, clock: Clock) -> Published:
-    """Makes the file anew if gold has changed since it was made. Needs no Spark."""
+def publish(held: HeldLake, clock: Clock, told: Callable[[int, int], None] = lambda done, total: None) -> Published:
+    """Makes the file anew if gold has changed since it was made. Needs no Spark.
+
+    `told`: after each table, how many rows are in, and how many there are.
+    """
     lake = held.folder
     specs = [spec for spec in GOLD if spec.name in TABLES and tables.exists(lake, spec)]
     to_seq = min((tables.covered(lake, spec, spec.name) for spec in specs), default=0)
@@ -69,7 +73,8 @@ def publish(held: HeldLake, clock: Clock) -> Published:
         return Published(path=path, to_seq=to_seq, rows=0)
     new = folder / NEW
     new.unlink(missing_ok=True)
-    rows = 0
+    rows, total = 0, sum(tables.rows_of(files) for spec in specs for files in _days(lake, spec).values())
+    told(rows, total)
     os.close(os.open(new, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     with closing(sqlite3.connect(new)) as db:
         # a file that is not whole is never looked at
@@ -77,10 +82,12 @@ def publish(held: HeldLake, clock: Clock) -> Published:
         db.execute("pragma synchronous = off")
         for spec in specs:
             rows += _fill(db, spec, _rows(lake, spec))
+            told(rows, total)
         db.execute("create table meta (name text primary key, value text not null) strict")
         meta = {
             "version": VERSION,
             "to_seq": to_seq,
+            "begins_at": begins(lake),
             "built_at": clock.now(),
             "versions": versions,
             # of the table that was made anew least lately
@@ -123,14 +130,19 @@ def _fill(db: sqlite3.Connection, spec: TableSpec, rows: Iterable[tuple[Any, ...
     return max(done, 0)
 
 
+def _days(lake: Place, spec: TableSpec) -> Mapping[str, list[tables.File]]:
+    """The files of each day that is published, newest first."""
+    by_day: dict[str, list[tables.File]] = {}
+    for file in tables.snapshot(lake, spec):
+        by_day.setdefault(str(file.entry.get(f"min.{DAY}", "")), []).append(file)
+    return {day: by_day[day] for day in sorted(by_day, reverse=True)[: DAYS.get(spec.name)]}
+
+
 def _rows(lake: Place, spec: TableSpec) -> Iterator[tuple[Any, ...]]:
     """Newest days first; one day in memory at a time, since a file holds one."""
     names = [column.name for column in spec.columns]
-    by_day: dict[str, list[Place]] = {}
-    for file in tables.snapshot(lake, spec):
-        by_day.setdefault(str(file.entry.get(f"min.{DAY}", "")), []).append(file.path)
-    for day in sorted(by_day, reverse=True)[: DAYS.get(spec.name)]:
-        found = [row for path in by_day[day] for row in pq.ParquetFile(readable(path)).read().to_pylist()]
+    for files in _days(lake, spec).values():
+        found = [row for file in files for row in pq.ParquetFile(readable(file.path)).read().to_pylist()]
         # the last wish first: each sorting keeps the order of what it finds alike
         for wish in reversed((ORDER.get(spec.name, "") or " ".join(names)).split()):
             found.sort(key=lambda row: _sortable(row[wish.removeprefix("-")]), reverse=wish.startswith("-"))

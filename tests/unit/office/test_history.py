@@ -39,6 +39,7 @@ def test_rows_and_how_old_they_are(insights: Insights) -> None:
         "rows": [{"day": "2026-01-02", "agent": "ada"}],  # what is not known is left out
         "more": True,
         "seq": 40,
+        "beginsAt": 1,
         "builtAt": 9,
         "behind": 15,
     }

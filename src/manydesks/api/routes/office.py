@@ -125,6 +125,7 @@ def routes(office: Office) -> APIRouter:
             "rows": [dict(zip(found.columns, row, strict=True)) for row in found.rows],
             "more": found.more,
             "seq": found.stamp.seq,
+            "beginsAt": found.stamp.begins,
             "builtAt": found.stamp.built_at,
             "behind": found.stamp.behind(head),
         }

@@ -156,6 +156,7 @@ class Insights(Shown):
     rows: list[dict[str, Any]]
     more: bool
     seq: int = Field(description="They know every event up to this one.")
+    begins_at: int = Field(description="And none before this one; above 1: an earlier lake was lost.")
     built_at: int
     behind: int = Field(description="Events that they do not know.")
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from manydesks.domain.clock import Clock, SystemClock
+from manydesks.domain.insight import FILE
 from manydesks.pipeline.beginning import begins
 from manydesks.pipeline.disk import disk_refusals
 from manydesks.pipeline.failure import in_one_sentence
@@ -113,11 +115,21 @@ def refresh(
     silver.refresh()
     gold = Gold(held, spark, progress, clock, ended=ended)
     gold.refresh()
-    publish(held, clock)
+    last = [_published(held, progress, clock)]
     # last: what silver was made of may be emptied only now
-    erase(held, spark, clock)
+    begun = clock.monotonic()
+    if texts := erase(held, spark, clock):
+        seconds = (clock.monotonic() - begun) / 1000
+        last.append(Step(name="forgotten", taken=texts, rows=texts, seconds=seconds))
+    _tell(last, ended)
     tidy(held, clock)
-    return [*silver.steps, *gold.steps]
+    return [*silver.steps, *gold.steps, *last]
+
+
+def _published(held: HeldLake, progress: Progress, clock: Clock) -> Step:
+    begun = clock.monotonic()
+    done = publish(held, clock, partial(progress, FILE))
+    return Step(name=FILE, taken=done.rows, rows=done.rows, seconds=(clock.monotonic() - begun) / 1000)
 
 
 def _tell(steps: Iterable[Step], ended: Ended) -> None:

@@ -46,6 +46,8 @@ class Facts:
     #: the figures know every event up to this one, and were made then (ms UTC)
     seq: int
     built_at: int
+    #: and none before this one
+    begins: int
     #: the first and the last day that is shown
     since: str
     until: str
@@ -92,6 +94,7 @@ def _gather(db: sqlite3.Connection, lake: Place, path: Path, days: int) -> Facts
     return Facts(
         seq=int(meta["to_seq"]),
         built_at=int(meta["built_at"]),
+        begins=int(meta.get("begins_at", 1)),
         since=since,
         until=until,
         totals=rows(TOTALS, since, until)[0],

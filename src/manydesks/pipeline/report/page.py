@@ -48,9 +48,10 @@ def page(facts: Facts | None, plotly: str) -> str:
         _slowest(figures, facts),
     ]  # fmt: skip
     built = datetime.fromtimestamp(facts.built_at / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    lost = f" What was before event {facts.begins:,} is not in the lake." if facts.begins > 1 else ""
     head = (
         f"<header><h1>{TITLE}</h1><p>{_e(facts.since)} to {_e(facts.until)}, all days UTC. Made of what was published "
-        f"on {built}; it knows the ledger up to event {facts.seq:,}.</p></header>"
+        f"on {built}; it knows the ledger up to event {facts.seq:,}.{lost}</p></header>"
     )
     return _document(f"{head}<main>{_totals(facts)}{''.join(sections)}</main>", figures, plotly)
 

@@ -244,7 +244,9 @@ class _Reading:
         if outcome == "gone":
             # the rest of one that was there a moment ago is no matter of the lake
             outcome, reason = (
-                ("refused", "it was removed before it could be read") if not self.begun else ("later", None)
+                ("refused", "it is empty, or was removed before it could be read")
+                if not self.begun
+                else ("later", None)
             )
         if outcome == "read" and self._odd:
             more = f", and {len(self._odd) - 1} more" if len(self._odd) > 1 else ""

@@ -81,7 +81,8 @@ def _whole(rows: DataFrame) -> DataFrame:
 
 def _linked(rows: DataFrame) -> DataFrame:
     """With what each followed from, and `parent_at`, when that began; `run_is_there`: whether the run that it names as
-    its parent is in its trace; `run_until`: when the run of it ended."""
+    its parent is in its trace; `within`: the hand-off that a wait or a hold lies in, and until when; a wait with the
+    run that ended it."""
     same = Window.partitionBy("trace", "message")
     before = same.orderBy("start_seq", "span_id").rowsBetween(Window.unboundedPreceding, -1)
     # a run begins when the wait for it ends
@@ -121,9 +122,13 @@ def _linked(rows: DataFrame) -> DataFrame:
                     """case when kind = 'run' then wait.at when kind = 'queue' then led.at
                     when kind != 'hold' and parent_id like 'run:%' then run_at end"""
                 ),
+                "within": F.expr(
+                    """case when handed is not null and kind in ('hold', 'queue') and end_at is not null then struct(
+                    handed.id, case kind when 'queue' then greatest(end_at, run_until) else end_at end as end_at) end"""
+                ),
             }
         )
-        .drop("of_response", "handed", "led", "of_run", "wait", "run_at")
+        .drop("of_response", "handed", "led", "of_run", "wait", "run_at", "run_until")
     )
 
 
@@ -147,9 +152,7 @@ def _with_self(spans: DataFrame) -> DataFrame:
     # a hold lasts while the run that ends it goes on, and a wait follows from the try before it: neither is work of it
     child = """case when end_at is not null and not (kind in ('hold', 'queue') and parent_id like 'run:%')
         then struct(parent_id as span_id, start_at, end_at) end"""
-    handed = """case when end_at is not null and kind in ('hold', 'queue')
-        then struct(concat('handoff:', message) as span_id, start_at,
-            case kind when 'queue' then greatest(end_at, run_until) else end_at end as end_at) end"""
+    handed = "case when within is not null then struct(within.id as span_id, start_at, within.end_at) end"
     lying = spans.selectExpr("trace", f"inline(array_compact(array({child}, {handed})))").where("span_id is not null")
     inner = lying.groupBy("trace", "span_id").agg(
         F.array_sort(F.collect_list(F.struct("start_at", "end_at"))).alias("inner")
@@ -169,7 +172,7 @@ def _with_self(spans: DataFrame) -> DataFrame:
     )
     own = F.col("duration_ms") - F.coalesce(covered, F.lit(0))
     found = spans.join(inner, ["trace", "span_id"], "left").withColumn("self_ms", own.cast("long"))
-    return found.drop("inner", "run_until")
+    return found.drop("inner", "within")
 
 
 def _least(end: Column) -> Column:

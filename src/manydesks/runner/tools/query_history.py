@@ -36,7 +36,7 @@ TOOL = Tool(
         "have not seen. Tables: agent_daily and channel_daily (counts and percentiles), handoff_matrix (who gave work "
         "to whom), trace_summary (each request as a whole: time, cost, critical path), cost_daily (by agent, provider "
         "and model), dead_letters (what failed for good), busy_hours (by weekday and hour), topics_daily (unusual "
-        "words), slo (how often quick enough). Days are UTC, newest first."
+        "words), slo (how often quick enough). Days are UTC, newest first. What a row does not name is not known."
     ),
     arguments={
         "table": {"type": "string", "enum": list(TABLES), "description": "Which one."},
