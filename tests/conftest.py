@@ -15,8 +15,27 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-#: the tests that have the one Java which is kept: one of them at a time, whatever the number of workers
-KEPT_JAVA = "kept-java"
+#: the tests with a Spark session, those among them that have none or start Javas of their own, and those elsewhere
+#: whose commands have theirs in the kept Java
+SPARK = "tests/pipeline/"
+WITHOUT_A_SESSION = (
+    "/test_command.py::test_a_",
+    "/test_command.py::test_no_",
+    "/test_command.py::test_what_",
+    "/test_compact_kills.py::",
+    "/test_disk.py::",
+    "/test_lake_commands.py::",
+    "/test_publish.py::",
+    "/test_report.py::",
+    "/test_standing.py::",
+    "::test_a_killed_attempt_goes_with_a_vacuum_that_is_younger",
+    "::test_a_store_that_refuses_is_one_sentence[",
+    "::test_of_two_who_commit_at_the_same_moment_one_is_refused",
+    "::test_rows_are_added_and_found_and_merged",
+    "::test_the_command_ends_well_when_it_is_asked_to[",
+    "::test_two_runs_at_once_commit_everything_once",
+)
+SPARK_ELSEWHERE = ("::test_the_blocks_of_a_page_run_with_spark[", "::test_ten_kills_lose_nothing_and_double_nothing")
 
 #: starts Spark as a command does, and keeps its Java when the session has ended
 KEEPER = """
@@ -81,6 +100,19 @@ def kept_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str,
         yield {"PYSPARK_GATEWAY_PORT": port, "PYSPARK_GATEWAY_SECRET": secret}
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One session is enough, and the tests of the pipeline share it: whatever the number of workers, they all run in
+    the same one. By their names, since a worker cannot tell of the marks that its tests have."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneForSpark(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return SPARK if _is_kept_together(nodeid) else nodeid
+
+    return OneForSpark(config, log)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """A worker can only tell of what is UTF-8; the logs of some tests are not, on purpose."""
@@ -89,17 +121,23 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
-def _fixtures(item: pytest.Item) -> set[str]:
-    return set(getattr(item, "fixturenames", ()))
+def _is_kept_together(nodeid: str) -> bool:
+    apart = any(name in nodeid for name in WITHOUT_A_SESSION)
+    return (nodeid.startswith(SPARK) and not apart) or any(name in nodeid for name in SPARK_ELSEWHERE)
 
 
-@pytest.hookimpl(tryfirst=True)
+def _has_a_session_of_its_own(item: pytest.Item) -> bool:
+    """Whether its commands have theirs in the kept Java, which has one at a time: not beside the one that is shared."""
+    names = getattr(item, "fixturenames", ())
+    return ("kept_java" in names and "spark" not in names) or any(name in item.nodeid for name in SPARK_ELSEWHERE)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # commands with a session of their own in the kept Java: it has one at a time, so they come before the shared one
-    items.sort(key=lambda item: "kept_java" not in _fixtures(item) or "spark" in _fixtures(item))
+    items.sort(key=lambda item: not _has_a_session_of_its_own(item))
     for item in items:
-        if "kept_java" in _fixtures(item):
-            item.add_marker(pytest.mark.xdist_group(KEPT_JAVA))
+        apart = item.nodeid.startswith(SPARK) and not _is_kept_together(item.nodeid)
+        if apart and {"spark", "kept_java"} & set(getattr(item, "fixturenames", ())):
+            raise pytest.UsageError(f"{item.nodeid} has the shared Java: it must not be named in WITHOUT_A_SESSION.")
         if "spark" in item.keywords and item.get_closest_marker("timeout") is None:
             # a busy machine makes Spark wait longer than anything else
             item.add_marker(pytest.mark.timeout(600))
