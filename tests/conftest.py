@@ -42,7 +42,7 @@ KEEPER = """
 import sys
 from pathlib import Path
 from manydesks.pipeline.session import SparkOptions, end, session
-spark = session(SparkOptions(master="local[2]", folder=Path(sys.argv[1]), bulk=True))
+spark = session(SparkOptions(master="local[2]", folder=Path(sys.argv[1]), bulk=False))
 parameters = spark.sparkContext._gateway.gateway_parameters
 end(spark)
 print(parameters.port, parameters.auth_token, flush=True)
