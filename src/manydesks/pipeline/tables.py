@@ -125,7 +125,7 @@ def covered(lake: Place, spec: TableSpec, app: str) -> int:
     """How far the table reaches by its own log; 0 if nothing was ever committed."""
     if not exists(lake, spec):
         return 0
-    return _open(lake, spec).transaction_version(app) or 0
+    return _opened(lake, spec).count(app)
 
 
 def rebuilds(lake: Place) -> int:
@@ -138,23 +138,23 @@ def reached(lake: Place, spec: TableSpec, *, rebuild: int | None = None) -> int:
     this rebuild. None: before the last one."""
     if not exists(lake, spec):
         return 0
-    table = _open(lake, spec)
+    table = _opened(lake, spec)
     if rebuild is None:
         rebuild = rebuilds(lake)
-    if _outdated(spec, table) or (table.transaction_version(REBUILD) or 0) < rebuild:
+    if _outdated(spec, table) or table.count(REBUILD) < rebuild:
         return 0
-    return table.transaction_version(spec.name) or 0
+    return table.count(spec.name)
 
 
 def outdated(lake: Place, spec: TableSpec) -> bool:
     """Whether the table has rows that were made otherwise than now."""
-    return covered(lake, spec, spec.name) > 0 and _outdated(spec, _open(lake, spec))
+    return covered(lake, spec, spec.name) > 0 and _outdated(spec, _opened(lake, spec))
 
 
 def check_known(lake: Place) -> None:
     """Raises `PipelineError` if a table was made by a newer version of ManyDesks, which this one would damage."""
     for spec in present(lake):
-        _check_known(lake, spec, _open(lake, spec))
+        _check_known(lake, spec, _opened(lake, spec))
 
 
 def version(lake: Place, spec: TableSpec) -> int:
@@ -241,8 +241,9 @@ def ensure(held: HeldLake, spec: TableSpec) -> None:
         deltalake.DeltaTable.create(uri(folder), wanted, mode="ignore", storage_options=delta_options(folder))
         sync_log(folder)
     else:
-        table = _open(held.folder, spec)
-        _check_known(held.folder, spec, table)
+        found = _opened(held.folder, spec)
+        _check_known(held.folder, spec, found)
+        table = found.table
         known = {field.name for field in table.schema().fields}
         # the rows that are there have no value
         added = [deltalake.Field(f.name, f.type, nullable=True) for f in wanted.fields if f.name not in known]
@@ -418,21 +419,21 @@ def _remedy(folder: Place, spec: TableSpec) -> str:
             return f"remove the folder {folder}, and the next run begins it anew; what it tells of earlier runs is lost"
 
 
-def _outdated(spec: TableSpec, table: deltalake.DeltaTable) -> bool:
-    return (table.transaction_version(MAKING) or 0) < making_of(spec)
+def _outdated(spec: TableSpec, table: Opened) -> bool:
+    return table.count(MAKING) < making_of(spec)
 
 
 def _made(spec: TableSpec, mark: Mark) -> CommitProperties:
     return mark.with_counts({MAKING: making_of(spec)})
 
 
-def _check_known(lake: Place, spec: TableSpec, table: deltalake.DeltaTable) -> None:
-    found = StructType.fromJson(json.loads(table.schema().to_json()))
+def _check_known(lake: Place, spec: TableSpec, table: Opened) -> None:
+    found = StructType.fromJson(json.loads(table.table.schema().to_json()))
     known = {column.name: column.type for column in spec.columns}
     strange = [field.name for field in found.fields if known.get(field.name) != field.dataType]
     if strange:
         how = f"the column '{strange[0]}' is not one that this version knows"
-    elif (table.transaction_version(MAKING) or 0) > making_of(spec):
+    elif table.count(MAKING) > making_of(spec):
         how = "its rows are made in a way that this version does not know"
     else:
         return
