@@ -23,7 +23,7 @@ from manydesks.pipeline.gold import COST_DAILY, GOLD
 from manydesks.pipeline.jobs.whole import RunReport, run
 from manydesks.pipeline.lock import hold
 from manydesks.pipeline.schemas import TABLES
-from manydesks.pipeline.silver import MESSAGES, SILVER, TRACES, USAGE
+from manydesks.pipeline.silver import MESSAGES, QUARANTINED_SPANS, SILVER, TRACES, USAGE
 from manydesks.pipeline.tables import Mark
 from manydesks.pipeline.writing import write_rows
 from manydesks.testing.history import DAY_MS, Made, Shape, history
@@ -96,7 +96,7 @@ def downgrade(lake: Path, spec: TableSpec, spark: SparkSession, *names: str) -> 
 
 
 def odd() -> list[Made]:
-    """A kind, fields and types that no version knows."""
+    """A kind, fields and types that no version knows, a run without a name, and a day that no calendar has."""
     at = BEGINS + 2 * DAY_MS
     about: dict[str, Any] = {"trace": "odd", "message": "m1", "agent": "agent-00", "session": "s"}
     stored = {"channel": "console", "sender": "ann", "kind": "chat", "hop": 0, "priority": 5}
@@ -107,6 +107,8 @@ def odd() -> list[Made]:
         Made(at=at + 2, kind="message_received", **about, run="r1", data={"attempt": "first", "queue_ms": -1.5}),
         Made(at=at + 3, kind="message_completed", **about, run="r1", data={}),
         Made(at=at + 4, kind="message_enqueued", **{**about, "message": "m2"}, text="hi", data=unknown),
+        Made(at=at + 5, kind="chain_step_start", **about, data={"attempt": 1}),
+        Made(at=253_402_300_800_000, kind="message_enqueued", **{**about, "trace": "far", "message": "m3"}, text="so"),
     ]
 
 
@@ -144,7 +146,9 @@ def test_an_older_lake_is_brought_up_and_takes_what_no_version_knows(
     # what is of another type than it should be is text where text is wanted, and else unknown
     assert (second["status"], second["channel"], second["hop"], second["sender"]) == ("pending", "7", None, '{"a":1}')
     [trace] = tables.read(spark, lake, TRACES).where("trace = 'odd'").collect()
-    assert trace["events"] == 5
+    assert trace["events"] == 6
+    [bad] = [row for row in tables.read(spark, lake, QUARANTINED_SPANS).collect() if row["trace"] == "odd"]
+    assert (bad["span_id"], bad["reason"]) == (f"unnamed:{ledger.events()[-2][0]}", "no message in its trace led to it")
 
     grown = contents(lake)
     run(ledger.path, lake, spark, lambda *_: None, rebuild=True)

@@ -139,7 +139,7 @@ CASES = {
         bad={
             ("hold:m:1:end", "it has no beginning"),
             ("run:r0", "no message in its trace led to it"),
-            (None, "no message in its trace led to it"),
+            ("unnamed:13", "no message in its trace led to it"),
             ("tool:r8:c2", NOWHERE),
             ("handoff:m2", NOWHERE),
             ("delivery:1:6", NOWHERE),

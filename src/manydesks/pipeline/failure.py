@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
@@ -25,6 +25,9 @@ _NOISE = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+\.?|\s*[;(]\s*line \d+
 #: how Java's file classes say it, somewhere down the causes; the first line then names only what was under way
 _NO_SPACE = re.compile(r"java\.io\.\w+: (?:.*\()?No space left on device")
 
+
+#: how Java says that something went wrong elsewhere
+_WAITED = "Exception thrown in awaitResult"
 
 #: how an executor says that it did not find a file, may not read it, or could not make one
 _UNSEEN = (
@@ -52,6 +55,8 @@ def sentence(error: BaseException) -> str:
     java = getattr(error, "java_exception", None)
     if java is not None:
         said = str(java.getMessage() or java.toString())
+    if said.startswith(_WAITED):
+        said = _cause(java or getattr(error, "_origin", None)) or said
     if _NO_SPACE.search(str(getattr(error, "_stackTrace", None) or error)):
         return f"{FULL}."
     if unseen := _unseen(f"{said}\n{getattr(error, '_stackTrace', None) or error}"):
@@ -61,6 +66,13 @@ def sentence(error: BaseException) -> str:
     while (shorter := _NOISE.sub("", first).strip()) != first:
         first = shorter
     return first if first.endswith(("!", "?")) else first.rstrip(".") + "."
+
+
+def _cause(java: Any) -> str | None:
+    """What went wrong in the thread that another one of Java's waited for."""
+    while java is not None and str(java.getMessage()).startswith(_WAITED):
+        java = java.getCause()
+    return None if java is None else str(java.getMessage() or java.toString())
 
 
 def _unanswered(error: BaseException) -> bool:

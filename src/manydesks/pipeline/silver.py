@@ -190,7 +190,7 @@ QUARANTINED_SPANS = table(
     "Spans that cannot be: without a beginning, with an end before it, before what led to them, or with nothing that"
     " did. A late event may mend one.",
     _SPAN + "reason text made Why it is here.\n",
-    making=4,
+    making=5,
 )
 
 USAGE = table(

@@ -46,10 +46,10 @@ REBUILD = "rebuild"
 #: so few rows lie in one partition: then Spark moves none of them, and a step is one task instead of a dozen, each of
 #: which takes longer to plan and to start than to run
 FEW = 50_000
-#: rows that are quicker brought here and written than written by Spark
+#: tables that are made of no more rows than this are quicker brought here and written than written by Spark
 FEW_HERE = 10_000
-#: tables with texts, a few of which may fill the memory
-LONG = ("transcripts",)
+#: but not those that are made of texts: a few of them may fill the memory, as they are or word by word
+LONG = ("transcripts", "terms_daily", "topics_daily")
 
 #: gets the files that were written, before the commit
 Check = Callable[[Sequence[Place]], None]

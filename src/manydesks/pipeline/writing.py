@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.columns import TableSpec
@@ -59,6 +58,6 @@ def write_few(rows: DataFrame, spec: TableSpec, attempt: Place, *, by: str | Non
 
 
 def _write_file(rows: pa.Table, spec: TableSpec, folder: Place) -> None:
-    schema = to_arrow_schema(spec.schema)
     with writable(folder / "part-00000.zstd.parquet") as file:
-        pq.write_table(rows.select(schema.names).cast(schema), file, compression="zstd")
+        # of the types that Spark gave them, and would write: also as to what may be NULL
+        pq.write_table(rows.select([column.name for column in spec.columns]), file, compression="zstd")

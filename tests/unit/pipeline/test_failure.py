@@ -39,3 +39,26 @@ def test_a_java_that_dies_while_it_is_asked() -> None:
     assert sentence(Py4JNetworkError("Answer from Java side is empty")) == ended
     refused = "An error occurred while calling o55.read. Trace:\npy4j.Py4JException: Method read() does not exist\n"
     assert sentence(Py4JError(refused)) != ended
+
+
+class Thrown:
+    """As py4j gives an exception of Java."""
+
+    def __init__(self, message: str, cause: Thrown | None = None) -> None:
+        self._message, self._cause = message, cause
+
+    def getMessage(self) -> str:
+        return self._message
+
+    def getCause(self) -> Thrown | None:
+        return self._cause
+
+
+def test_what_another_thread_of_java_waited_for_is_told_by_its_cause() -> None:
+    error = RuntimeError("Exception thrown in awaitResult: \n\nJVM stacktrace:\norg.apache.spark.SparkException")
+    error._origin = Thrown(  # type: ignore[attr-defined]
+        "Exception thrown in awaitResult: ", Thrown("Encountered error while reading file file:///lake/x.parquet.")
+    )
+    assert sentence(error) == "Encountered error while reading file file:///lake/x.parquet."
+    error._origin = Thrown("Exception thrown in awaitResult: ")  # type: ignore[attr-defined]
+    assert sentence(error) == "Exception thrown in awaitResult:."

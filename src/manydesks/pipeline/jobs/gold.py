@@ -284,5 +284,8 @@ class Gold:
 
 
 def _range(column: str, day: str) -> Range:
-    begins = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1000)
+    try:
+        begins = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1000)
+    except ValueError:  # a day that no clock has told, and no calendar here knows: any file may hold it
+        return Range(column=column, least=-(2**63), most=2**63 - 1)
     return Range(column=column, least=begins, most=begins + 86_399_999)

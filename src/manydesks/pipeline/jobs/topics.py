@@ -50,7 +50,11 @@ class Topics:
 
 
 def _after(day: str, days: int) -> str:
-    return (date.fromisoformat(day) + timedelta(days=days)).isoformat()
+    """One that no calendar here knows, from a clock that told nonsense, has no others around it."""
+    try:
+        return (date.fromisoformat(day) + timedelta(days=days)).isoformat()
+    except (ValueError, OverflowError):
+        return day
 
 
 def _from(day: str, days: int) -> list[str]:

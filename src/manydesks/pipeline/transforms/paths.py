@@ -23,8 +23,7 @@ def sound(known: DataFrame) -> DataFrame:
     """Of judged spans those that can be. What followed from one that cannot follows from what that followed from."""
     there = F.expr(f"case when reason != '{NOWHERE}' then parent_id end")
     lost = (
-        # one without a name, of a run that its event does not tell, has led to nothing
-        known.where("reason is not null and span_id is not null")
+        known.where("reason is not null")
         .groupBy("trace")
         .agg(F.map_from_entries(F.collect_list(F.struct("span_id", there))).alias("lost"))
     )

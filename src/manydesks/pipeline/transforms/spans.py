@@ -61,17 +61,19 @@ def _of_event() -> str:
     return part(
         SPANS,
         trace="trace",
-        span_id=by_kind(
-            {
-                HANDED: "concat('handoff:', message)",
-                HELD: _phase("hold", "message"),
-                FREED: _phase("hold", "message", end=True),
-                TAKEN: wait,
-                run: of_run,
-                tool: "concat_ws(':', 'tool', run, d_call)",
-                f"{READY} {AGAIN}": _phase("delivery", "d_response"),
-                f"{TRIES} {GIVEN_UP}": _phase("delivery", "d_response", end=True),
-            }
+        span_id=_named(
+            by_kind(
+                {
+                    HANDED: "concat('handoff:', message)",
+                    HELD: _phase("hold", "message"),
+                    FREED: _phase("hold", "message", end=True),
+                    TAKEN: wait,
+                    run: of_run,
+                    tool: "concat_ws(':', 'tool', run, d_call)",
+                    f"{READY} {AGAIN}": _phase("delivery", "d_response"),
+                    f"{TRIES} {GIVEN_UP}": _phase("delivery", "d_response", end=True),
+                }
+            )
         ),
         kind=by_kind(
             {
@@ -124,7 +126,7 @@ def _run_of_message() -> str:
     return part(
         SPANS,
         trace="trace",
-        span_id="concat('run:', run)",
+        span_id=_named("concat('run:', run)"),
         kind="'run'",
         name="agent",
         agent="agent",
@@ -177,6 +179,11 @@ def _later_delivery() -> str:
         start_at="coalesce(d_next_at, at)",
         start_seq="seq",
     )
+
+
+def _named(id: str) -> str:
+    """Of an event that does not tell what it is about, by its number: a span that cannot be has a name, too."""
+    return f"coalesce({id}, concat('unnamed:', cast(seq as string)))"
 
 
 def _phase(kind: str, subject: str, *, end: bool = False) -> str:
