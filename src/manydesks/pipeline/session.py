@@ -56,8 +56,8 @@ FIXED = (
 )
 
 #: what Spark compiles for a run over all tables does not fit into Java's default room for it; once that is full, Java
-#: compiles nothing more. And without memory it is to end: a thread that died of it would be waited for in vain
-JAVA = "-XX:ReservedCodeCacheSize=240m -XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError"
+#: compiles nothing more
+JAVA = "-XX:ReservedCodeCacheSize=240m -XX:+UseParallelGC"
 #: start-up is most of a small run: only the quick compiler
 JAVA_BRIEF = "-XX:TieredStopAtLevel=1"
 JAVA_BULK = "-XX:+TieredCompilation"

@@ -31,7 +31,7 @@ from manydesks.pipeline.opened import Opened, is_table, opened
 from manydesks.pipeline.place import Place, delta_options, spark_pattern, uri, writable
 from manydesks.pipeline.remote import Remote
 from manydesks.pipeline.schemas import EVENTS, TABLES, check_schema, making_of
-from manydesks.pipeline.writing import write_few, write_rows
+from manydesks.pipeline.writing import write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,10 +46,6 @@ REBUILD = "rebuild"
 #: so few rows lie in one partition: then Spark moves none of them, and a step is one task instead of a dozen, each of
 #: which takes longer to plan and to start than to run
 FEW = 50_000
-#: tables that are made of no more rows than this are quicker brought here and written than written by Spark
-FEW_HERE = 10_000
-#: but not those that are made of texts: a few of them may fill the memory, as they are or word by word
-LONG = ("transcripts", "terms_daily", "topics_daily")
 
 #: gets the files that were written, before the commit
 Check = Callable[[Sequence[Place]], None]
@@ -309,8 +305,7 @@ def replace_days(
         named = ready.withColumn(DAY_FOLDER, ready[DAY])
         # one file for each day
         together = named.coalesce(1) if made_of <= FEW else named.repartition(DAY_FOLDER)
-        few = made_of <= FEW_HERE and spec.name not in LONG
-        (write_few if few else write_rows)(together, spec, attempt, by=DAY_FOLDER)
+        write_rows(together, spec, attempt, by=DAY_FOLDER)
 
     return commit(held, spec, write, clock, change)[0]
 
@@ -325,7 +320,7 @@ def replace_all(held: HeldLake, spec: TableSpec, rows: DataFrame, mark: Mark, cl
     check_schema(ready.schema, spec)
 
     def write(attempt: Place) -> None:
-        write_few(ready.coalesce(1), spec, attempt)
+        write_rows(ready.coalesce(1), spec, attempt)
 
     change = Change(removed=removed, properties=_made(spec, mark))
     return commit(held, spec, write, clock, change)[0]
