@@ -78,13 +78,6 @@ def send(office: OfficeProcess) -> dict[str, int]:
     return {ask("send", text=text, to=to)["traceId"]: messages for text, to, messages in WORK}
 
 
-def warm(office: OfficeProcess) -> dict[str, int]:
-    """The one in a sandbox has answered: its runner is there, whatever the disk does next."""
-    trace = office.door.ask("send", text="!say here", to="dan")["traceId"]
-    office.until(lambda reader: reader.trace(trace)["messages"][0]["status"] == "completed")
-    return {trace: 1}
-
-
 def refused(office: OfficeProcess, accepted: dict[str, int]) -> None:
     """New work is refused with the reason. There may be room for some more in what the store has: that is accepted."""
     for _ in range(200):
@@ -127,7 +120,7 @@ def under_way(reader: Reader) -> bool:
 
 @pytest.mark.slow
 def test_a_full_disk_is_waited_out(office: OfficeProcess) -> None:
-    accepted = warm(office) | send(office)
+    accepted = send(office)
     office.until(under_way)
     ballast = fill(office.home.path)
     refused(office, accepted)
