@@ -42,7 +42,7 @@ KEEPER = """
 import sys
 from pathlib import Path
 from manydesks.pipeline.session import SparkOptions, end, session
-spark = session(SparkOptions(master="local[2]", folder=Path(sys.argv[1]), bulk=False))
+spark = session(SparkOptions(master="local[2]", folder=Path(sys.argv[1])))
 parameters = spark.sparkContext._gateway.gateway_parameters
 end(spark)
 print(parameters.port, parameters.auth_token, flush=True)
@@ -78,7 +78,7 @@ def home() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def kept_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
     """Variables with which a command has its Spark session in a Java that is there already: it starts in a second, and
-    what Java has compiled for one command, the next one has; it lives long enough for both of Java's compilers. One
+    what Java has compiled for one command, the next one has. One
     command at a time, and one that ends by itself; the tests that share a session have it in the same Java, once all
     commands are done.
 

@@ -6,6 +6,7 @@
     run:<run>                       a run, in the trace of each message that it worked on
     tool:<run>:<call>               a tool call
     delivery:<response>:<event>     an attempt to deliver a response, the wait for it included
+    unnamed:<event>                 of an event that does not tell its run
 
 A hand-off's parent is the run that handed over; a hold's is the run whose end let the message go; a wait's is what
 brought its message into the lane: a run that did not answer it, or a hold, whichever was last, else the hand-off that
