@@ -16,9 +16,12 @@ class Confined:
         self._file = folder / "host" / "sandbox"
 
     def mark(self, sandbox: str) -> None:
-        """Before the first stranger sits down. Blocks."""
+        """Before the first stranger sits down. Blocks. Raises `OSError`."""
         if self.sandbox() != sandbox:
-            self._file.write_text(sandbox, encoding="utf-8")
+            # whole or not at all: half a word, left by a full disk, would name a sandbox that there is not
+            fresh = self._file.with_name(f".{self._file.name}.new")
+            fresh.write_text(sandbox, encoding="utf-8")
+            fresh.replace(self._file)
 
     def sandbox(self) -> str | None:
         """None: only the host itself wrote there."""

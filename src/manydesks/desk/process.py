@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import signal
 import sys
@@ -19,12 +20,13 @@ from manydesks.desk.logbook import Logbook
 from manydesks.desk.sandboxes.base import Plan, Running, Sandbox
 from manydesks.desk.sandboxes.limits import Limits, judge
 from manydesks.desk.sandboxes.mounts import Mount
-from manydesks.domain.errors import ManyDesksError, SandboxError
+from manydesks.domain.errors import MailboxFull, ManyDesksError, SandboxError
 from manydesks.domain.failure import Failure, FailureClass
 from manydesks.mailbox.host import HostMailbox
 from manydesks.runner.bell import LINE_BYTES, progress_of
 from manydesks.runner.orders import Orders
 from manydesks.runner.providers.base import Descriptor, Endpoint
+from manydesks.runner.room import when_there_is_room
 
 log = logging.getLogger(__name__)
 
@@ -154,8 +156,8 @@ class ProcessDesk:
     async def _run(self, book: Logbook) -> Failure | None:
         session = self._seat.session
         endpoint = await self._doors.open(session, self._with.way) if self._with.way else None
-        await asyncio.to_thread(Confined(self._seat.folder).mark, self.sandbox)
-        await asyncio.to_thread(self._orders(endpoint).write)
+        # a disk that became full since the run began is no fault of its messages
+        await when_there_is_room(lambda: asyncio.to_thread(self._lay_out, endpoint))
         plan = self._plan(endpoint)
         try:
             plan.check()
@@ -187,6 +189,16 @@ class ProcessDesk:
                 task.cancel()
             await asyncio.gather(*heard, return_exceptions=True)
         return _trouble(code, book.last)
+
+    def _lay_out(self, endpoint: Endpoint | None) -> None:
+        """What has to lie there before a runner sits down. Blocks. Raises `MailboxFull`, and `OSError`."""
+        try:
+            Confined(self._seat.folder).mark(self.sandbox)
+            self._orders(endpoint).write()
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise MailboxFull(path=self._seat.folder) from error
+            raise
 
     async def _listen(self, stdout: asyncio.StreamReader) -> None:
         """Whatever is printed rings; only lines that are short and of our own form mean more."""

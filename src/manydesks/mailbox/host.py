@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from manydesks.domain.clock import Clock, SystemClock
-from manydesks.domain.errors import BadInput, MailboxError, MailboxRefused, MailboxTimeout
+from manydesks.domain.errors import BadInput, MailboxError, MailboxFull, MailboxRefused, MailboxTimeout
 from manydesks.domain.ids import is_public_id
 from manydesks.domain.mail import KINDS, Collected, Content, Inbound
 from manydesks.mailbox import aside, collector, hostile, validation
@@ -19,6 +19,7 @@ from manydesks.mailbox.connection import (
     LOCK_SECONDS,
     SQLITE_BUSY,
     SQLITE_CORRUPT,
+    SQLITE_FULL,
     SQLITE_NOTADB,
     connected,
     primary,
@@ -106,7 +107,7 @@ class HostMailbox:
         self._make_folders()
         try:
             self.put(rows)
-        except MailboxTimeout:
+        except (MailboxTimeout, MailboxFull):
             raise
         except MailboxError:
             self.prepare()
@@ -240,6 +241,8 @@ class HostMailbox:
     def _failure(self, error: sqlite3.Error) -> MailboxError:
         if primary(error) == SQLITE_BUSY:
             return MailboxTimeout(path=self._inbound, seconds=LOCK_SECONDS)
+        if primary(error) == SQLITE_FULL:
+            return MailboxFull(path=self._inbound)
         return MailboxError(reason=f"{self._inbound}: {error}")
 
 

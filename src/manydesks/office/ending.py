@@ -74,17 +74,17 @@ class Ending:
         await self._floor.note("runner_stopped", place.seat, reason=failure.reason if failure else "idle")
         if claimed is not None and place.claimed is claimed:
             if failure is not None:
-                await self.died(place, claimed, failure)
+                await self._failed(place, claimed, failure)
             else:
                 # it left for want of work just as work came: somebody else sits down
                 place.desk.nudge()
 
-    async def unwritten(self, place: Place, claimed: Claimed, error: Exception) -> None:
+    async def unwritten(self, place: Place, claimed: Claimed, error: Exception, *, counts: bool) -> None:
         """A desk that holds the lock, or a folder that is gone: its runner is ended, the run may pass next time. It
-        counts no attempt if the disk became full since it began: the next one waits for room."""
+        `counts` as an attempt, unless it was the disk that had no room."""
         await place.desk.stop()
         reason = f"the mailbox could not be written: {error}"
-        if await self._floor.threads.run(has_room, self._floor.home.sessions):
+        if counts:
             await self.died(place, claimed, transient(reason))
         else:
             await self._over(place, claimed, lambda: self._floor.run_released(claimed, reason))
@@ -123,7 +123,18 @@ class Ending:
         if place.claimed is claimed:
             if not told:
                 await self._floor.note("runner_killed", place.seat, reason=failure.reason)
+            await self._failed(place, claimed, failure)
+
+    async def _failed(self, place: Place, claimed: Claimed, failure: Failure) -> None:
+        """Nobody sits there any more. It counts no attempt if the disk is full and no runner had begun with the run: it
+        waited for room until its time was over, and the next one waits before it begins."""
+        if await self._floor.threads.run(self._found_no_room, place):
+            await self._over(place, claimed, lambda: self._floor.run_released(claimed, failure.reason))
+        else:
             await self.died(place, claimed, failure)
+
+    def _found_no_room(self, place: Place) -> bool:
+        return not place.listens() and not has_room(self._floor.home.sessions)
 
     async def died(self, place: Place, claimed: Claimed, failure: Failure) -> None:
         """The run has failed as a whole; does nothing if it is over already."""
@@ -143,6 +154,8 @@ class Ending:
         try:
             await self._floor.threads.run(place.desk.mailbox.withdraw, fence)
         except (MailboxError, OSError) as error:
+            # on a full disk nothing can be withdrawn, either: whoever writes there next does it first
+            place.cleared = False
             log.warning("The inbox could not be cleared: %s", error, extra={"action": "withdraw_failed"})
 
 

@@ -1,9 +1,12 @@
-"""What goes to a desk: the messages of its claim, more for a run that takes them, answers to its questions."""
+"""What goes to a desk: the messages of its claim, more for a run that takes them, answers to its questions.
+
+A disk that becomes full meanwhile is waited out: that it does is no fault of the messages."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from manydesks.domain.envelope import Claimed, Work
@@ -15,7 +18,11 @@ from manydesks.office import history
 from manydesks.office.ending import Ending
 from manydesks.office.floor import Floor
 from manydesks.office.judge import Judge
+from manydesks.office.patience import AGAIN_SECONDS
 from manydesks.office.place import Place, inbound
+from manydesks.office.room import has_room, is_full
+
+log = logging.getLogger(__name__)
 
 
 class Handover:
@@ -41,19 +48,22 @@ class Handover:
 
         place.handing = True
         try:
-            await self._floor.threads.run(hand_over)
-        except (MailboxError, BadInput, OSError) as error:
-            await self._ending.unwritten(place, claimed, error)
-            return
+            written = await self._write(place, claimed, hand_over)
         finally:
-            place.handing = False
+            if place.claimed is claimed:
+                place.handing = False
+        if not written:
+            return
         place.cleared = True
         if place.claimed is not claimed:
+            await self._ending.withdraw(place, claimed.fence)
             return
         if place.verdict is not None:
             # stopped before anybody could hear it
             await self._ending.kill(place, claimed, place.verdict)
             return
+        if place.watch is not None:
+            place.watch.handed()
         # a moment later, so that the look finds the time to be over
         seconds = self._floor.settings.runner.run_seconds + 0.02
         place.limit = asyncio.get_running_loop().call_later(seconds, self._judge.look, place)
@@ -78,10 +88,7 @@ class Handover:
                 floor.spawn(self._hand_more(live[session], claimed, works))
 
     async def _hand_more(self, place: Place, claimed: Claimed, works: Sequence[Work]) -> None:
-        try:
-            await self._floor.threads.run(self._put, place, claimed.run, claimed.fence, works)
-        except (MailboxError, BadInput, OSError) as error:
-            await self._ending.unwritten(place, claimed, error)
+        if not await self._write(place, claimed, lambda: self._put(place, claimed.run, claimed.fence, works)):
             return
         if place.claimed is not claimed:
             # it ended meanwhile: what it was handed after its end is nobody's work
@@ -123,10 +130,27 @@ class Handover:
                 await self._say_answer(place, claimed, found)
 
     async def _say_answer(self, place: Place, claimed: Claimed, answer: dict[str, Any]) -> None:
-        try:
-            await self._floor.threads.run(place.desk.mailbox.control, "answer", answer)
-        except (MailboxError, BadInput, OSError) as error:
-            await self._ending.unwritten(place, claimed, error)
-            return
-        if place.claimed is claimed:
+        written = await self._write(place, claimed, lambda: place.desk.mailbox.control("answer", answer))
+        if written and place.claimed is claimed:
             place.desk.nudge()
+
+    async def _write(self, place: Place, claimed: Claimed, write: Callable[[], None]) -> bool:
+        """Whether it is in the inbox. A full disk is waited out, for as long as the run is wanted; whatever else keeps
+        the inbox from being written ends the run."""
+        freed = False
+        while True:
+            try:
+                await self._floor.threads.run(write)
+                return True
+            except (MailboxError, BadInput, OSError) as error:
+                if place.claimed is not claimed:
+                    return False
+                room = await self._floor.threads.run(has_room, self._floor.home.sessions)
+                # Refused, and yet there is room: it was freed just now. Twice in a row it is something else: a quota.
+                no_fault = not room or (is_full(error) and not freed)
+                if not no_fault or place.verdict is not None or self._floor.stopping:
+                    await self._ending.unwritten(place, claimed, error, counts=not no_fault)
+                    return False
+                log.warning("%s Trying again in %g s.", error, AGAIN_SECONDS, extra={"action": "inbox_full"})
+                freed = room
+            await asyncio.sleep(AGAIN_SECONDS)

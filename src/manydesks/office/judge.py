@@ -62,6 +62,9 @@ class Judge:
             if fault is not None:
                 await self._ending.kill(place, claimed, transient(fault))
                 return
+            if place.handing:
+                # nobody has it yet, so nobody hangs: the disk may be full for longer than any run may be silent
+                return
             match watch.verdict(heartbeat, asks=bool(place.taker.waits)):
                 case Kill(reason=reason):
                     await self._ending.kill(place, claimed, place.verdict or transient(reason))

@@ -37,7 +37,7 @@ class Place:
     verdict: Failure | None = None
     #: rings when the run takes too long
     limit: asyncio.TimerHandle | None = None
-    #: the inbox holds nothing of the claims of earlier hosts
+    #: the inbox holds nothing of claims that are over
     cleared: bool = False
     #: somebody is on the way to take what was written
     belled: bool = False
@@ -77,6 +77,7 @@ class Place:
         """The run is over."""
         self.freed_at = now
         self.claimed = self.watch = self.verdict = None
+        self.handing = False
         self.words = ""
         if self.limit is not None:
             self.limit.cancel()

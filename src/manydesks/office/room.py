@@ -5,9 +5,12 @@ The store may go on for a while on a full disk, inside the log that it reuses; t
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from pathlib import Path
+
+from manydesks.domain.errors import MailboxFull
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +26,11 @@ def has_room(folder: Path) -> bool:
         # it was deleted, or its disk fails: the first one makes it anew, the second is told to whoever writes there
         return True
     return disk.f_bavail * disk.f_frsize >= NEEDED_BYTES
+
+
+def is_full(error: Exception) -> bool:
+    """Whether this says that there was no room, whatever there is by now."""
+    return isinstance(error, MailboxFull) or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
 
 
 class DiskRoom:

@@ -34,6 +34,10 @@ class Watch:
         #: why the run has to end, if the agent goes round in circles
         self.circle: str | None = None
 
+    def handed(self) -> None:
+        """Its desk has the messages only now: its time begins."""
+        self._began = self._alive = self._last = self._looked = self._clock.monotonic()
+
     def stirred(self) -> None:
         """Something of an answer was shown."""
         self._last = self._clock.monotonic()

@@ -37,6 +37,15 @@ class Run:
         return self.watch.verdict(self.clock.now(), asks=asks)
 
 
+def test_time_begins_when_the_desk_has_the_messages() -> None:
+    run = Run()
+    run.clock.advance(1_000_000)  # the disk was full
+    run.watch.handed()
+    assert run.watch.verdict(None) == Fine()
+    run.clock.advance(60_001)
+    assert isinstance(run.watch.verdict(None), Kill)
+
+
 def test_a_run_that_shows_nothing() -> None:
     run = Run()
     run.clock.advance(10_001)
