@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -33,6 +38,37 @@ def test_a_host_is_known_by_its_process(office: OfficeProcess) -> None:
     # the name is still written there; the lock, which is the truth, went with the process
     assert (office.home.run / "host.lock").read_text() == str(office.pid)
     assert running_host(office.home) is None
+
+
+#: a host that is killed after it has made a child, and before that has become another program
+HOST = """
+import os, signal, sys
+from pathlib import Path
+from manydesks.office.lock import KernelLock
+from manydesks.settings.home import Home
+lock = KernelLock(Home(Path(sys.argv[1])), "host.lock")
+assert lock.take()
+lock.sign()
+if os.fork():
+    os.kill(os.getpid(), signal.SIGKILL)
+sys.stdin.read()
+"""
+
+
+def test_a_host_that_was_killed_while_it_started_a_program_is_gone(
+    prepared: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "CHILD_SECONDS", 0.2)
+    command = [sys.executable, "-c", HOST, str(prepared.path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as host:
+        assert host.wait(60) == -signal.SIGKILL
+        assert running_host(prepared) == host.pid  # nobody waits for ever
+        monkeypatch.setattr(lock, "CHILD_SECONDS", 60.0)
+        assert host.stdin is not None
+        Timer(0.1, host.stdin.close).start()
+        assert running_host(prepared) is None
+        with host_locks(prepared):
+            assert running_host(prepared) == os.getpid()
 
 
 def test_a_command_that_waits_to_write_gives_way_to_a_host_that_starts(prepared: Home) -> None:

@@ -21,6 +21,10 @@ WAIT_SECONDS = 5.0
 
 RETRY_SECONDS = 0.01
 
+#: a child that a host was starting when it was killed has the host's locks until it becomes another program: this long
+#: at most is waited for that
+CHILD_SECONDS = 1.0
+
 HOST_LOCK = "host.lock"
 WRITE_LOCK = "office.lock"
 
@@ -73,10 +77,25 @@ def running_host(home: Home) -> int | None:
     if not home.run.is_dir():
         return None
     lock = KernelLock(home, HOST_LOCK)
-    if lock.take(shared=True):
-        lock.drop()
-        return None
-    return lock.signed() or 0
+    deadline = time.monotonic() + CHILD_SECONDS
+    while not lock.take(shared=True):
+        pid = lock.signed()
+        # a process that is not to be seen from here may run all the same: in a container, say
+        if pid is None or _is_there(pid) or time.monotonic() > deadline:
+            return pid or 0
+        time.sleep(RETRY_SECONDS)
+    lock.drop()
+    return None
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        pass
+    return True
 
 
 def beat(home: Home) -> None:
