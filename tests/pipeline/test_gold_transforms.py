@@ -38,7 +38,12 @@ def test_terms(spark: SparkSession) -> None:
     rows.append(("2026-01-01", 91, "t", 0, "answers", "assistant", "not counted"))
     rows.append(("2026-01-01", 92, "t", 0, "office", "system", "not counted"))
     schema = "day string, seq bigint, trace string, at bigint, agent string, role string, text string"
-    found = terms_of_silver(spark.createDataFrame(rows, schema)).collect()
+    said = spark.createDataFrame(rows, schema)
+    found = terms_of_silver(said).collect()
+    # long ones are worked on side by side, which changes nothing but the order
+    apart = terms_of_silver(said, 3)
+    assert apart.rdd.getNumPartitions() == 3
+    assert sorted(apart.collect()) == sorted(found)
     counted: dict[str, dict[str, int]] = {}
     for row in found:
         counted.setdefault(row["agent"], {})[row["term"]] = row["count"]

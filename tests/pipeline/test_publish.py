@@ -22,7 +22,7 @@ from manydesks.pipeline import tables
 from manydesks.pipeline.columns import TableSpec
 from manydesks.pipeline.gold import GOLD, TERMS_DAILY
 from manydesks.pipeline.lock import hold
-from manydesks.pipeline.publish import publish
+from manydesks.pipeline.publish import publish, published, published_damage
 from manydesks.testing.clock import ManualClock
 
 SPECS = {spec.name: spec for spec in GOLD}
@@ -146,6 +146,29 @@ def test_nothing_new_leaves_the_file_alone(tmp_path: Path) -> None:
         tables.append_row(held, SPECS["slo"], row(SPECS["slo"], day="2026-01-02", agent="ada"), SystemClock())
         assert publish(held, SystemClock()).rows == 10
     assert (tmp_path / FILE).stat().st_ino != before
+
+
+@pytest.mark.parametrize("where", ["all", "end", "middle"])
+def test_a_damaged_file_is_made_anew_though_nothing_is_new(tmp_path: Path, where: str) -> None:
+    fill(tmp_path, 1, ROWS)
+    path = tmp_path / FILE
+    with hold(tmp_path) as held:
+        rows = publish(held, SystemClock()).rows
+        whole = path.read_bytes()
+        middle = len(whole) // 2 // 4096 * 4096
+        path.write_bytes(
+            {
+                "all": b"garbage" * 1000,
+                "end": whole[:-5000],
+                # what says how far the file reaches is as it was
+                "middle": whole[:middle] + b"\x55" * 4096 + whole[middle + 4096 :],
+            }[where]
+        )
+        assert published(tmp_path) == (1 if where == "middle" else None)
+        assert str(published_damage(tmp_path)).startswith(f"{path}: ")
+        assert publish(held, SystemClock()).rows == rows
+    assert published_damage(tmp_path) is None
+    assert len(Insights(path).table("agent_daily").rows) == 3
 
 
 def test_one_that_was_killed_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,10 @@ def test_what_cannot_be_run_is_one_sentence(
         ("select * from range(try_reflect('java.lang.System', 'setProperty', 'md.test', 'x'))", "try_reflect"),
         ("select from_xml('<a/>', 'b int', map('rowValidationXSDPath', '/etc/passwd'))", "from_xml"),
         ("select schema_of_xml('<a/>', map('rowValidationXSDPath', '/etc/passwd'))", "schema_of_xml"),
+        ("select identifier('reflect')('java.lang.System', 'setProperty', 'md.test', 'x')", "identifier(…)"),
+        ("select identifier('seq') from events", "identifier(…)"),
+        ("select * from identifier('range')(3)", "identifier(…)"),
+        ("select * from identifier('ev' || 'ents')", "identifier(…)"),
         ("select identifier('java_' || 'method')('java.lang.System', 'setProperty', 'md.test', 'x')", "identifier(…)"),
     ],
 )
@@ -243,6 +247,8 @@ def test_a_session_that_queries_has_nothing_that_calls_into_java(filled: Path, s
         ("select 'reflect(1) using', \"identifier('a')\" as `using`", [("reflect(1) using", "identifier('a')")]),
         ("select `reflect` from values (1) t(reflect)", [(1,)]),
         ("select identifier from values (1) t(identifier)", [(1,)]),
+        ("select count(*) from identifier('events')", [(10,)]),
+        ("with a as (select 1) select * from identifier('a')", [(1,)]),
         ("select a, b from values (1, 2) t(a, b) join values (1) u(a) using (a)", [(1, 2)]),
         ("from values (1, 2) t(a, b) |> join values (1) u(a) using (a) |> extend a + b as c", [(1, 2, 3)]),
         ("select a, count(*) over w from values (1), (2) t(a) window w as (order by a)", [(1, 1), (2, 2)]),
@@ -266,6 +272,10 @@ def test_a_query_gets_nothing_of_the_environment_and_the_settings(filled: Path, 
     words = ("${env:PATH}", "${spark.app.name}", "${system:user.home}", "${sparkconf:spark.master}")
     found = query(filled, f"select {', '.join(map(repr, words))}", spark)
     assert found.rows == (words,)
+
+
+#: the point 1 2, as WKB
+POINT = "0101000000000000000000f03f0000000000000040"
 
 
 @pytest.fixture
@@ -298,6 +308,15 @@ def far_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("cast(null as map<array<int>, date>), cast(null as struct<a: date>)", [None, None]),
         ("parse_json('[1, 2]'), to_variant_object(struct(date'+10000-01-01'))", ["[1,2]", '{"col1":"+10000-01-01"}']),
         ("1 as a, date'2026-01-02' as a, 3 as A", [1, "2026-01-02", 3]),
+        (f"st_geomfromwkb(X'{POINT}'), st_geogfromwkb(X'{POINT}'), cast(null as geometry(0))", [POINT, POINT, None]),
+        (
+            f"array(st_geomfromwkb(X'{POINT}'), null), map('a', st_geomfromwkb(X'{POINT}'), 'b', null)",
+            [[POINT, None], {"a": POINT, "b": None}],
+        ),
+        (
+            f"named_struct('a', st_geogfromwkb(X'{POINT}')), map(st_geomfromwkb(X'{POINT}'), 1)",
+            [{"a": POINT}, {POINT: 1}],
+        ),
     ],
 )
 def test_what_python_has_no_value_for_is_text(filled: Path, spark: SparkSession, sql: str, cells: list[object]) -> None:
@@ -310,7 +329,19 @@ def test_what_python_has_no_value_for_is_text(filled: Path, spark: SparkSession,
     assert texts == [json.dumps(cell) if isinstance(cell, dict | list) else cell for cell in cells]
 
 
-@pytest.mark.parametrize("before", ["-- of all\n", "/* of\nall */ ", " -- one\n /* two */-- three\n"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        "-- of all\n",
+        "/* of\nall */ ",
+        " -- one\n /* two */-- three\n",
+        "/* one /* two */ */ ",
+        "/*/* /*one*/ -- */two*/",
+        "/* one /*+ two */",
+        "-- one\\\ntwo\n",
+        "-- one\r",
+    ],
+)
 def test_a_comment_may_come_first(filled: Path, spark: SparkSession, before: str) -> None:
     assert query(filled, f"{before}select count(*) from events", spark).rows == ((10,),)
 
@@ -338,8 +369,8 @@ def test_rows_that_come_through_this_process_make_the_same_file(
     """As they do from a cluster; a file that the executors write is the measure."""
     sql = (
         "select seq, kind, timestamp_millis(at) as at, timestamp'+10000-01-01' as far, date'-0001-01-01' as long_ago,"
-        " map(array(seq), X'00') as nested, named_struct('a', cast(seq as decimal(20, 2)), 'b', null) as pair"
-        " from events order by seq desc"
+        " map(array(seq), X'00') as nested, named_struct('a', cast(seq as decimal(20, 2)), 'b', null) as pair,"
+        " seq * 1.5 from events order by seq desc"
     )
     written, packed = tmp_path / "written.parquet", tmp_path / "packed.parquet"
     assert query_to_parquet(filled, sql, spark, written, tmp_path / "scratch") == 10
@@ -356,6 +387,12 @@ def test_rows_that_come_through_this_process_make_the_same_file(
     assert pq.read_table(packed).column_names == ["a"]
     with pytest.raises(PySparkException, match="not supported in conversion to Arrow"):
         write_rows(spark.sql("select interval 1 month"), packed)
+
+
+def test_what_parquet_has_no_type_for_is_one_sentence(filled: Path, spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="the answer cannot be written as Parquet: ") as refused:
+        query_to_parquet(filled, "select map()", spark, tmp_path / "a.parquet", tmp_path / "scratch")
+    assert "\n" not in str(refused.value)
 
 
 def test_no_lake_is_one_sentence(lake: Path, spark: SparkSession) -> None:

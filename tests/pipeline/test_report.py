@@ -216,6 +216,13 @@ def test_an_empty_lake_has_a_page_that_says_so(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_whole_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(b"torn" * 300)
-    with pytest.raises(NoInsights, match="is not whole"):
-        gather(tmp_path, 92)
+    with hold(tmp_path) as held:
+        for spec in GOLD:
+            tables.ensure(held, spec)
+        publish(held, SystemClock())
+    whole = (tmp_path / FILE).read_bytes()
+    # the last page has nothing that the page shows
+    for content in (b"torn" * 300, whole[:-1]):
+        (tmp_path / FILE).write_bytes(content)
+        with pytest.raises(NoInsights, match="is damaged"):
+            gather(tmp_path, 92)

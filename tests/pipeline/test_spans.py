@@ -194,6 +194,37 @@ CASES = {
             ("hold:m2:12", None, 100, 100, None),
         },
     ),
+    "a hand-off whose message got new attempts is open again": Case(
+        events=[
+            event(0, "chain_handoff", **{"from": "ada", "to": "ada"}),
+            event(20, "message_received", run="r0", attempt=1, queue_ms=20),
+            event(100, "message_dead", run="r0"),
+            event(300, "message_requeued"),
+            event(340, "message_received", run="r1", attempt=1, queue_ms=40),
+        ],
+        sound={
+            ("handoff:m", None, None, None, None),
+            ("queue:m:r0", "handoff:m", 20, 20, True),
+            ("run:r0", "queue:m:r0", 80, 80, False),
+            ("queue:m:r1", "run:r0", 40, 40, True),
+            ("run:r1", "queue:m:r1", None, None, None),
+        },
+    ),
+    "a hand-off's last end counts, also by a clock that was set back": Case(
+        events=[
+            event(0, "chain_handoff", **{"from": "ada", "to": "ada"}),
+            event(100, "message_dead"),
+            event(300, "message_requeued"),
+            event(50, "message_dead"),
+            event(50, "message_requeued"),
+            event(50, "message_completed"),
+            event(400, "chain_handoff", message="m2", **{"from": "ada", "to": "bob"}),
+            event(500, "message_dead", message="m2"),
+            event(600, "message_requeued", message="m2"),
+            event(600, "message_cancelled", message="m2"),
+        ],
+        sound={("handoff:m", None, 50, 50, True), ("handoff:m2", None, 200, 200, False)},
+    ),
     "responses that are fetched, sent again, given up": Case(
         events=[
             event(0, "message_received", run="r0", attempt=1, queue_ms=0),

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from manydesks.cli.pipeline.status import remarks
 from manydesks.domain.clock import SystemClock
 from manydesks.domain.errors import LakeRefused
+from manydesks.domain.insight import FILE
 from manydesks.pipeline import tables
 from manydesks.pipeline.beginning import begin
 from manydesks.pipeline.bronze import BODIES, EVENTS, PIPELINE_RUNS
@@ -118,6 +119,27 @@ def test_each_layer_is_told_and_what_was_broken_off(ledger: Any, lake: Path) -> 
     assert (found.gold, found.published, found.broken_off) == (9, 6, True)
     finish(lake, 9)
     assert standing(lake, ledger.path).level
+
+
+def test_a_damaged_file_is_told_with_what_to_do(ledger: Any, lake: Path) -> None:
+    ledger.add(6)
+    take(lake, ledger.path, 6)
+    reach(lake, 6, *SILVER, *GOLD)
+    finish(lake, 6)
+    tell(lake, 6)
+    assert level(lake)
+    path = lake / FILE
+    whole = path.read_bytes()
+    for content in (b"garbage" * 1000, b"", whole[: len(whole) // 2], whole[:-1]):
+        path.write_bytes(content)
+        found = standing(lake, ledger.path)
+        assert (found.published, found.level, found.broken_off, level(lake)) == (None, False, False, False)
+        (said,) = remarks(found)
+        assert said.startswith(f"What is published for agents and the report is damaged ({path}: ")
+        assert said.endswith("); `manydesks pipeline run` makes it anew.")
+    finish(lake, 6)
+    found = standing(lake, ledger.path)
+    assert (found.published, found.damage, found.level, remarks(found)) == (6, None, True, [])
 
 
 def test_texts_that_were_forgotten_are_counted_until_the_lake_has_let_go_of_them(ledger: Any, lake: Path) -> None:

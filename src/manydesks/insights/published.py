@@ -115,15 +115,18 @@ class Insights:
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
             with closing(apsw.Connection(f"{self._path.absolute().as_uri()}?immutable=1", flags=flags)) as db:
                 yield db
-        except apsw.Error as error:
-            raise NoInsights(reason=f"{self._path} is not whole ({error})") from error
+        except (apsw.Error, UnicodeDecodeError) as error:
+            raise NoInsights(reason=f"{self._path} is damaged ({error})") from error
 
     def _stamp(self, db: apsw.Connection) -> Stamp:
         meta = dict(db.execute("select name, value from meta"))
         if meta.get("version") != str(VERSION):
             raise NoInsights(reason=f"{self._path} was made by another version of the pipeline")
-        begins = int(meta.get("begins_at", 1))
-        return Stamp(seq=int(meta["to_seq"]), built_at=int(meta["built_at"]), begins=begins)
+        try:
+            begins = int(meta.get("begins_at", 1))
+            return Stamp(seq=int(meta["to_seq"]), built_at=int(meta["built_at"]), begins=begins)
+        except (KeyError, ValueError) as error:
+            raise NoInsights(reason=f"{self._path} is damaged (it does not say how far it reaches)") from error
 
 
 def is_day(text: str) -> bool:

@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     DataType,
     DatetimeType,
     MapType,
+    SpatialType,
     StructField,
     StructType,
     VariantType,
@@ -31,8 +32,9 @@ TIMES = (DatetimeType, AnsiIntervalType, CalendarIntervalType)
 
 
 def collectable(frame: DataFrame) -> DataFrame:
-    """The same rows under the same names: times as text in the session's zone, bytes as hexadecimal digits, variants
-    as JSON, and a map's keys as JSON where they are nested. Nothing is run."""
+    """The same rows under the same names: times as text in the session's zone, bytes as hexadecimal digits,
+    geometries as those of their WKB (Spark writes no WKT), variants as JSON, and a map's keys as JSON where they are
+    nested. Nothing is run."""
     types = [field.dataType for field in frame.schema.fields]
     if not any(map(_foreign, types)):
         return frame
@@ -48,7 +50,7 @@ def _foreign(type: DataType, *, key: bool = False) -> bool:
         return _foreign(type.keyType, key=True) or _foreign(type.valueType)
     if isinstance(type, StructType):
         return key or any(_foreign(field.dataType) for field in type.fields)
-    return isinstance(type, (*TIMES, BinaryType, VariantType))
+    return isinstance(type, (*TIMES, BinaryType, SpatialType, VariantType))
 
 
 def _own(column: Column, type: DataType) -> Column:
@@ -68,6 +70,8 @@ def _own(column: Column, type: DataType) -> Column:
         return F.when(column.isNotNull(), F.struct(*fields))
     if isinstance(type, BinaryType):
         return F.lower(F.hex(column))
+    if isinstance(type, SpatialType):
+        return F.lower(F.hex(F.st_asbinary(column)))
     return F.to_json(column) if isinstance(type, VariantType) else column.cast("string")
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CALLING = ("java_method", "reflect", "try_reflect", "from_xml", "schema_of_xml")
 #: parts of a plan, and how they are written
 STARTING = {"ScriptTransformation": "transform … using"}
-#: a name that is computed could be any of these
+#: a name that is computed could be any of these; `from identifier('events')` is not one, the parser has written it down
 COMPUTED = ("ExpressionWithUnresolvedIdentifier", "PlanWithUnresolvedIdentifier")
 #: none of these can be written without one of these words
 WORDS = (*CALLING, "using", "identifier")

@@ -23,13 +23,16 @@ def write_rows(frame: DataFrame, path: Path) -> int:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     schema = to_arrow_schema(frame.schema, timezone="UTC")
-    packed = frame.mapInArrow(pack, "batch binary")
+    # by number: Spark takes a dot in a name, as `select 1.5` has one, for the way into a struct
+    numbered = frame.toDF(*map(str, range(len(frame.columns))))
+    packed = numbered.mapInArrow(pack, "batch binary")
     rows = 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for row in packed.toLocalIterator(prefetchPartitions=True):
             with pa.ipc.open_stream(row["batch"]) as stream:
                 found = stream.read_all()
-            writer.write_table(found.cast(schema), row_group_size=max(found.num_rows, 1))
+            named = found.rename_columns(schema.names).cast(schema)
+            writer.write_table(named, row_group_size=max(found.num_rows, 1))
             rows += found.num_rows
     return rows
 

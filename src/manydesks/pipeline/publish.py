@@ -1,7 +1,7 @@
 """Gold goes to `gold.db`, a SQLite file that the office reads without Spark.
 
 It is made beside the old one, synced and put in its place by one rename: a reader has the old file or the new one.
-A run that changed nothing leaves it alone.
+A run that changed nothing leaves it alone, if it is whole.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType
 
 from manydesks.domain.clock import Clock
 from manydesks.domain.insight import FILE, TABLES, VERSION
+from manydesks.insights.damage import damage
 from manydesks.pipeline import tables
 from manydesks.pipeline.beginning import begins
 from manydesks.pipeline.columns import DAY, TableSpec
@@ -69,7 +70,8 @@ def publish(held: HeldLake, clock: Clock, told: Callable[[int, int], None] = lam
     versions = json.dumps(made_of, sort_keys=True)
     folder = here(lake)
     path = folder / FILE
-    if len(specs) < len(TABLES) or _meta(path).items() >= {"version": str(VERSION), "versions": versions}.items():
+    known = _meta(path).items() >= {"version": str(VERSION), "versions": versions}.items()
+    if len(specs) < len(TABLES) or (known and damage(path) is None):
         return Published(path=path, to_seq=to_seq, rows=0)
     new = folder / NEW
     new.unlink(missing_ok=True)
@@ -102,16 +104,31 @@ def publish(held: HeldLake, clock: Clock, told: Callable[[int, int], None] = lam
 
 
 def published(lake: Place) -> int | None:
-    """The event that the file reaches; None: there is none of this lake that can be read."""
+    """The event that the file reaches; None: there is none of this lake that can be read. That all of it can, only
+    `published_damage` knows."""
     meta = _meta(here(lake) / FILE)
-    if not meta or (isinstance(lake, Remote) and json.loads(meta["versions"]).get("lake") != str(lake)):
+    try:
+        if not meta or (isinstance(lake, Remote) and json.loads(meta["versions"]).get("lake") != str(lake)):
+            return None
+        return int(meta["to_seq"])
+    except (KeyError, ValueError):
         return None
-    return int(meta["to_seq"])
+
+
+def published_damage(lake: Place) -> str | None:
+    """What is wrong with the file, which the next run then makes anew; None: nothing, or there is none.
+
+    Reads all of it.
+    """
+    path = here(lake) / FILE
+    found = damage(path)
+    return found and f"{path}: {found}"
 
 
 def published_rebuild(lake: Place) -> int:
     """The last rebuild that the file has seen."""
-    return int(_meta(here(lake) / FILE).get(tables.REBUILD, 0))
+    said = _meta(here(lake) / FILE).get(tables.REBUILD, "")
+    return int(said) if said.isdecimal() else 0
 
 
 def _fill(db: sqlite3.Connection, spec: TableSpec, rows: Iterable[tuple[Any, ...]]) -> int:

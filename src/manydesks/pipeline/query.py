@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.answer import collectable
+from manydesks.pipeline.comments import past_comments
 from manydesks.pipeline.failure import SPARK_FAILURES, sentence
 from manydesks.pipeline.harmless import require_harmless
 from manydesks.pipeline.packing import write_rows
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 #: how a query may begin
 BEGINNINGS = ("select", "with", "values", "from", "table", "(")
-#: what may stand before it
-COMMENTS = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +43,7 @@ class QueryResult:
 def require_query(sql: str) -> str:
     """The text without what ends it. Raises `PipelineError` if it begins as nothing that only reads; needs no Spark."""
     text = sql.strip().rstrip(";").strip()
-    if not COMMENTS.sub("", text, count=1).lower().startswith(BEGINNINGS):
+    if not past_comments(text).lower().startswith(BEGINNINGS):
         raise PipelineError(reason="only queries can be run: begin with `select`, `with`, `values`, `from` or `table`.")
     return text
 
@@ -83,11 +82,14 @@ def query_to_parquet(lake: Place, sql: str, spark: SparkSession, path: Path, scr
     # the old default is a type that only Spark takes for a moment
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
     with _sentences(names):
-        if not reads_files_here(spark):
-            return write_rows(frame, path)
         try:
+            if not reads_files_here(spark):
+                return write_rows(frame, path)
             frame.write.parquet(str(scratch))
             return _join(sorted(scratch.glob("*.parquet")), path)
+        except (pa.ArrowException, ValueError) as error:
+            # of values that have a type in Spark only, as the keys of `map()`
+            raise PipelineError(reason=f"the answer cannot be written as Parquet: {sentence(error)}") from error
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from manydesks.domain.errors import BadInput, ExtraMissing, PipelineError
 from manydesks.pipeline.disk import FULL, disk_refusals, is_full
 from manydesks.pipeline.java import find_java, write_launcher
-from manydesks.pipeline.master import is_local, is_local_cluster
+from manydesks.pipeline.master import is_local, is_local_cluster, require_master
 from manydesks.pipeline.properties import properties_file
 from manydesks.pipeline.scratch import scratch
 
@@ -56,13 +56,20 @@ FIXED = (
 )
 
 #: what Spark compiles for a run over all tables does not fit into Java's default room for it; once that is full, Java
-#: compiles nothing more
-JAVA = "-XX:ReservedCodeCacheSize=240m -XX:+UseParallelGC"
+#: compiles nothing more. And without memory it is to end: a thread that died of it would be waited for in vain
+JAVA = "-XX:ReservedCodeCacheSize=240m -XX:+UseParallelGC -XX:+ExitOnOutOfMemoryError"
 #: start-up is most of a small run: only the quick compiler
 JAVA_BRIEF = "-XX:TieredStopAtLevel=1"
 JAVA_BULK = "-XX:+TieredCompilation"
-#: so many events are much
-BULK = 1_000_000
+
+#: where pyspark finds a Java that is there already, instead of starting one
+LENT = "PYSPARK_GATEWAY_PORT"
+
+#: a socket's path has at most 107 bytes, and Spark gives it a name of 42
+SOCKET_FOLDER = 107 - 1 - 42
+
+#: queries, jobs and stages that Spark remembers once they have ended
+KEPT = "100"
 
 #: where the processes have their folders
 SCRATCH = "scratch"
@@ -117,7 +124,8 @@ def require_extra() -> None:
 def session(options: SparkOptions) -> SparkSession:
     """Starts the process's Spark session, or returns the one that runs already (whose options then stay as they were).
 
-    Raises `ExtraMissing`, `JavaMissing`, or `PipelineError` if Spark does not start; the log then says why.
+    Raises `ExtraMissing`, `JavaMissing`, or `PipelineError` if no master answers or Spark does not start; of the latter
+    the log says why.
     """
     require_extra()
     from pyspark.logger import PySparkLogger
@@ -133,6 +141,7 @@ def session(options: SparkOptions) -> SparkSession:
         PySparkLogger.getLogger(name).disabled = True
     if (running := SparkSession.getActiveSession()) is not None:
         return running
+    require_master(options.master)
     java = find_java(os.environ)
     with disk_refusals(options.folder):
         options.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -255,7 +264,16 @@ def _configuration(options: SparkOptions, own: Path) -> Mapping[str, str]:
         "spark.sql.ui.explainMode": "simple",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # what Spark remembers of queries that have ended, for the same page and for our bars: of a thousand, its
+        # default, it would be some 100 MB by what a few hundred took, and a watch has had so many within minutes
+        "spark.sql.ui.retainedExecutions": KEPT,
+        "spark.ui.retainedJobs": KEPT,
+        "spark.ui.retainedStages": KEPT,
     }
+    if not options.bulk:
+        # every join, sort and grouping takes at least one, 16 MB by default, however few its rows; and those of joins
+        # stay until Java happens to look for what is left behind
+        settings["spark.buffer.pageSize"] = "1m"
     if is_local(options.master) or is_local_cluster(options.master):
         settings |= {
             "spark.driver.bindAddress": LOOPBACK,
@@ -268,6 +286,11 @@ def _configuration(options: SparkOptions, own: Path) -> Mapping[str, str]:
         }
         if options.followed:
             settings["spark.executor.heartbeatInterval"] = "1s"
+    if is_local(options.master) and len(os.fsencode(own)) <= SOCKET_FOLDER and LENT not in os.environ:
+        # Java and Python talk through files of ours instead of ports: a question takes 15 ms less, and nobody else
+        # can knock. Not in a Java that had other sessions before: it looks for the files where its first one had them
+        settings["spark.python.unix.domain.socket.enabled"] = "true"
+        settings["spark.python.unix.domain.socket.dir"] = str(own)
     return {key: value for key, value in settings.items() if key not in options.further}
 
 

@@ -167,7 +167,7 @@ run text one The run it belongs to; of a hold the one whose end ended it.
 attempt long one Which attempt, of a delivery counted from the first on; each has a span of its own.
 parent_id text made The span that it happened in, or because of: one that is here, too.
 start_at long min When it began.
-end_at long max When it ended; NULL: it has not. Of a hand-off, the last end of its message, which may go on.
+end_at long max When it ended; NULL: it has not. Of a hand-off: its message, which may get new attempts.
 ok flag one Whether it ended well; of a run, for a message of this trace.
 start_seq long min The event that began it, of a hold the one that ended it: a span follows from earlier ones.
 """
@@ -181,7 +181,7 @@ SPANS = table(
 self_ms long made How much of that was spent in no child; of a hand-off, in no wait, hold or run of its message.
 on_critical_path flag made Whether the trace's last end followed from it.
 """,
-    making=5,
+    making=6,
 )
 
 QUARANTINED_SPANS = table(
@@ -190,7 +190,7 @@ QUARANTINED_SPANS = table(
     "Spans that cannot be: without a beginning, with an end before it, before what led to them, or with nothing that"
     " did. A late event may mend one.",
     _SPAN + "reason text made Why it is here.\n",
-    making=5,
+    making=6,
 )
 
 USAGE = table(

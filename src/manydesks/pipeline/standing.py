@@ -20,7 +20,7 @@ from manydesks.pipeline.jobs.erase import waiting
 from manydesks.pipeline.jobs.runs import latest
 from manydesks.pipeline.lock import watcher, worker
 from manydesks.pipeline.place import Place
-from manydesks.pipeline.publish import published
+from manydesks.pipeline.publish import published, published_damage
 from manydesks.pipeline.quality import why_refused
 from manydesks.pipeline.rebuilding import Unbuilt, unbuilt
 from manydesks.pipeline.silver import SILVER
@@ -37,8 +37,10 @@ class Standing:
     bronze: int
     silver: int
     gold: int
-    #: of the file without Spark; None: there is none yet
+    #: of the file without Spark; None: there is none yet, or it is damaged
     published: int | None
+    #: which file that is, and what is wrong with it; None: nothing
+    damage: str | None
     #: the first event that the lake was ever to hold; above 1: it lacks those before
     begins: int
     #: what was forgotten up to this event is emptied in bronze
@@ -70,15 +72,24 @@ class Standing:
     @property
     def level(self) -> bool:
         """All that is made of bronze reaches as far as bronze does."""
-        least = min(self.silver, self.gold, self.erased, self.published or 0)
-        return least >= self.bronze and not self.outdated and not self.unbuilt
+        return self._tables_level and (self.published or 0) >= self.bronze
+
+    @property
+    def left_undone(self) -> bool:
+        """There is more that an earlier run did not come to than to make a damaged file anew."""
+        return not (self.level if self.damage is None else self._tables_level)
 
     @property
     def broken_off(self) -> bool:
         """Bronze has more than any run that came to its end has told of, and nobody goes on with it. That a run was
         killed before its first commit, nobody knows."""
         told = 0 if self.last is None else self.last["to_seq"] or 0
-        return not self.level and self.bronze > told and self.worker is None and self.watcher is None
+        return self.left_undone and self.bronze > told and self.worker is None and self.watcher is None
+
+    @property
+    def _tables_level(self) -> bool:
+        least = min(self.silver, self.gold, self.erased)
+        return least >= self.bronze and not self.outdated and not self.unbuilt
 
 
 def standing(lake: Place, db: Path) -> Standing:
@@ -87,7 +98,8 @@ def standing(lake: Place, db: Path) -> Standing:
     at_work, watching = worker(lake), watcher(lake)
     last = latest(lake)
     # from the end to the beginning: what a run beside it adds meanwhile makes no layer seem to be ahead of its source
-    shown = published(lake)
+    damage = published_damage(lake)
+    shown = published(lake) if damage is None else None
     gold, silver = _least(lake, GOLD), _least(lake, SILVER)
     bronze = tables.covered(lake, EVENTS, EVENTS.name)
     head = heads(db).events
@@ -97,6 +109,7 @@ def standing(lake: Place, db: Path) -> Standing:
         silver=silver,
         gold=gold,
         published=shown,
+        damage=damage,
         begins=begins(lake),
         erased=tables.covered(lake, BODIES, ERASURES),
         forgotten=waiting(lake, db),

@@ -31,7 +31,7 @@ from manydesks.pipeline.opened import Opened, is_table, opened
 from manydesks.pipeline.place import Place, delta_options, spark_pattern, uri, writable
 from manydesks.pipeline.remote import Remote
 from manydesks.pipeline.schemas import EVENTS, TABLES, check_schema, making_of
-from manydesks.pipeline.writing import write_rows
+from manydesks.pipeline.writing import write_few, write_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,6 +46,10 @@ REBUILD = "rebuild"
 #: so few rows lie in one partition: then Spark moves none of them, and a step is one task instead of a dozen, each of
 #: which takes longer to plan and to start than to run
 FEW = 50_000
+#: tables that are made of no more rows than this are quicker brought here and written than written by Spark
+FEW_HERE = 10_000
+#: but not those that are made of texts: a few of them may fill the memory, as they are or word by word
+LONG = ("transcripts", "terms_daily", "topics_daily")
 
 #: gets the files that were written, before the commit
 Check = Callable[[Sequence[Place]], None]
@@ -218,6 +222,11 @@ def rows_of(found: Iterable[File]) -> int:
     return sum(file.rows for file in found)
 
 
+def bytes_of(found: Iterable[File]) -> int:
+    """As the files lie there, compressed."""
+    return sum(int(file.entry["size_bytes"]) for file in found)
+
+
 def gathered(rows: DataFrame, count: int) -> DataFrame:
     """The same rows, in one partition if there are few; `count`: about how many there are."""
     return rows.coalesce(1) if count <= FEW else rows
@@ -305,7 +314,8 @@ def replace_days(
         named = ready.withColumn(DAY_FOLDER, ready[DAY])
         # one file for each day
         together = named.coalesce(1) if made_of <= FEW else named.repartition(DAY_FOLDER)
-        write_rows(together, spec, attempt, by=DAY_FOLDER)
+        few = made_of <= FEW_HERE and spec.name not in LONG
+        (write_few if few else write_rows)(together, spec, attempt, by=DAY_FOLDER)
 
     return commit(held, spec, write, clock, change)[0]
 
@@ -320,7 +330,7 @@ def replace_all(held: HeldLake, spec: TableSpec, rows: DataFrame, mark: Mark, cl
     check_schema(ready.schema, spec)
 
     def write(attempt: Place) -> None:
-        write_rows(ready.coalesce(1), spec, attempt)
+        write_few(ready.coalesce(1), spec, attempt)
 
     change = Change(removed=removed, properties=_made(spec, mark))
     return commit(held, spec, write, clock, change)[0]

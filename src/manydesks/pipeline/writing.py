@@ -1,9 +1,12 @@
-"""Spark writes a table's files; on a cluster it is made sure that they came to where this machine looks for them."""
+"""Spark writes a table's files; on a cluster it is made sure that they came to where this machine looks for them. Those
+with few rows are written here: Spark takes longer to begin a file than to fill it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
@@ -11,7 +14,7 @@ from pyspark.sql import functions as F
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.columns import TableSpec
 from manydesks.pipeline.failure import in_one_sentence
-from manydesks.pipeline.place import Place, readable, spark_path
+from manydesks.pipeline.place import Place, make_folder, readable, spark_path, writable
 from manydesks.pipeline.session import reads_files_here
 
 if TYPE_CHECKING:
@@ -39,3 +42,22 @@ def write_rows(rows: DataFrame, spec: TableSpec, attempt: Place, *, by: str | No
             reason=f"the executors wrote {wrote:,} rows of the table '{spec.name}', but {attempt} has {there:,}: the"
             " lake must lie where every machine of the cluster can read and write it."
         )
+
+
+def write_few(rows: DataFrame, spec: TableSpec, attempt: Place, *, by: str | None = None) -> None:
+    """The same for rows that fit into memory: they come here, and become one file, or one for each value of `by`."""
+    with in_one_sentence(f"Spark could not make the table '{spec.name}'"):
+        found = rows.toArrow()
+    if by is None:
+        _write_file(found, spec, attempt)
+        return
+    for value in pc.unique(found[by]).to_pylist():
+        folder = attempt / f"{by}={value}"
+        make_folder(folder)
+        _write_file(found.filter(pc.equal(found[by], value)), spec, folder)
+
+
+def _write_file(rows: pa.Table, spec: TableSpec, folder: Place) -> None:
+    with writable(folder / "part-00000.zstd.parquet") as file:
+        # of the types that Spark gave them, and would write: also as to what may be NULL
+        pq.write_table(rows.select([column.name for column in spec.columns]), file, compression="zstd")

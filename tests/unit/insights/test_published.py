@@ -10,6 +10,7 @@ import pytest
 
 from manydesks.domain.errors import NoInsights
 from manydesks.domain.insight import VERSION
+from manydesks.insights.damage import damage
 from manydesks.insights.published import Insights, is_day
 
 
@@ -45,8 +46,53 @@ def test_no_file(tmp_path: Path) -> None:
 def test_half_a_file(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "gold.db"
     path.write_bytes(content)
-    with pytest.raises(NoInsights, match="is not whole"):
+    with pytest.raises(NoInsights, match="is damaged"):
         Insights(path).table("slo")
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("delete from meta where name = 'to_seq'", "does not say how far it reaches"),
+        ("update meta set value = 'far' where name = 'built_at'", "does not say how far it reaches"),
+        ("update slo set agent = cast(x'ff' as text)", "decode"),
+    ],
+)
+def test_words_that_nobody_published(tmp_path: Path, sql: str, words: str) -> None:
+    path = tmp_path / "gold.db"
+    make(path)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(sql)
+        db.commit()
+    with pytest.raises(NoInsights, match=f"is damaged .*{words}.*; `manydesks pipeline run` makes them"):
+        Insights(path).table("slo")
+
+
+def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "gold.db"
+    assert damage(path) is None
+    make(path)
+    with closing(sqlite3.connect(path)) as db:
+        db.executemany("insert into slo values ('2026-01-01', ?, 0.5)", [("ada" * 500,)] * 40)
+        db.commit()
+    whole = path.read_bytes()
+    assert damage(path) is None
+    for content, words in (
+        (b"", "it is empty"),
+        (b"garbage" * 400, "not a database"),
+        (whole[:-1], f"it has {len(whole) - 1:,} of {len(whole):,} bytes"),
+        (whole[:4096], f"it has 4,096 of {len(whole):,} bytes"),
+        # a page that nobody looks at who only asks how far the file reaches
+        (whole[:-4096] + b"\x55" * 4096, "page"),
+    ):
+        path.write_bytes(content)
+        assert words in str(damage(path))
+    make_without = tmp_path / "other.db"
+    make(make_without)
+    with closing(sqlite3.connect(make_without)) as db:
+        db.execute("delete from meta where name = 'to_seq'")
+        db.commit()
+    assert damage(make_without) == "it does not say its to_seq"
 
 
 def test_another_version(tmp_path: Path) -> None:

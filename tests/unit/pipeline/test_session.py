@@ -63,3 +63,17 @@ def test_each_local_cluster_has_a_secret_of_its_own(tmp_path: Path) -> None:
     name = "spark.authenticate.secret"
     assert name not in module._configuration(options, tmp_path)
     assert len({module._hidden(options)[name] for _ in range(3)}) == 3
+
+
+@pytest.mark.parametrize(("letters", "there"), [(64, True), (65, False)])
+def test_java_and_python_talk_through_files_unless_their_path_is_too_long(
+    letters: int, there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Path("/" + "x" * (letters - 1))
+    name = "spark.python.unix.domain.socket.enabled"
+    monkeypatch.delenv(module.LENT, raising=False)
+    assert (name in module._configuration(SparkOptions(master="local[2]"), own)) is there
+    # the machines of a cluster have other folders
+    assert name not in module._configuration(SparkOptions(master="spark://h:7077"), own)
+    monkeypatch.setenv(module.LENT, "1")
+    assert name not in module._configuration(SparkOptions(master="local[2]"), own)

@@ -6,7 +6,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
-from manydesks.pipeline.jobs.topics import Topics
+from manydesks.pipeline.jobs.topics import Topics, pieces_of, terms_about
+from manydesks.pipeline.tables import FEW
 
 
 def test_a_day_is_made_anew_with_those_that_look_back_on_it() -> None:
@@ -32,3 +33,10 @@ def test_an_agent_that_turns_out_to_be_older_is_held_against_more_days() -> None
 
 def test_a_day_that_has_lost_all_its_messages_is_made_anew_too() -> None:
     assert Topics(days=set(), touched={"2026-01-01"}).wanted == {"2026-01-01"}
+
+
+def test_few_texts_that_are_long_are_much_work() -> None:
+    short, long = 300 * 200, 300 * 30_000  # bytes of 300 texts, compressed
+    assert (pieces_of(0), pieces_of(short), pieces_of(long), pieces_of(1 << 50)) == (1, 1, 5, 200)
+    assert terms_about(300, short) < FEW < terms_about(300, long)
+    assert terms_about(10_000, short) == 200_000

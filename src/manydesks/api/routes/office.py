@@ -107,7 +107,7 @@ def routes(office: Office) -> APIRouter:
         table: Table, first: From = None, to: To = None, agent: OfAgent = None, limit: Limit = 100
     ) -> dict[str, Any]:
         """As the pipeline published them last: when that was, and how many events they are behind, is said. 404: it has
-        published none yet. 400: there is no such table."""
+        published none yet, or the file is damaged. 400: there is no such table."""
         lake = office.settings.pipeline.lake_folder(office.home.lake)
         found = await office.work(
             lambda: Insights(lake / FILE).table(

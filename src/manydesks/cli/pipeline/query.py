@@ -29,9 +29,9 @@ def query(invocation: Invocation, sql: str, as_csv: bool, parquet: Path | None, 
     """Ask the lake a question in SQL.
 
     Each table of the lake is there by its name; `manydesks pipeline tables` lists them. A query only reads these: what
-    could do more is refused, and so are names that are computed, with `identifier(…)`. A large answer is for --csv or
-    --parquet: a table and JSON are held in memory as a whole. What is nested is written as JSON, also in a table and in
-    CSV. Parquet wants another name for each column.
+    could do more is refused, and so is `identifier(…)`, but for a table's name as it stands: from identifier('events').
+    A large answer is for --csv or --parquet: a table and JSON are held in memory as a whole. What is nested is written
+    as JSON, also in a table and in CSV. Parquet wants another name for each column.
     """
     out = invocation.out
     if as_csv and (out.json or parquet):

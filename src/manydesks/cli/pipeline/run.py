@@ -60,22 +60,19 @@ def _bring(invocation: Invocation, *, rebuild: bool, incomplete: bool = False) -
     from manydesks.pipeline.jobs.underway import Underway
     from manydesks.pipeline.jobs.whole import run as bring
     from manydesks.pipeline.lock import PATIENCE_SECONDS, hold
+    from manydesks.pipeline.much import is_much
     from manydesks.pipeline.rebuilding import unbuilt
-    from manydesks.pipeline.schemas import EVENTS
-    from manydesks.pipeline.session import BULK
     from manydesks.pipeline.sources.ledger import heads
-    from manydesks.pipeline.tables import covered, sweep
+    from manydesks.pipeline.tables import sweep
 
     check_archive(db, lake, incomplete=incomplete)
-    head = heads(db).events
     # a lake that is busy or cannot be written: said now, not after Spark has started
     with progress(out) as bar:
         waits = lambda pid: bar.say(f"waiting for the lake, which process {pid} works on")  # noqa: E731
         with hold(lake, patience=PATIENCE_SECONDS, waits=waits) as held, disk_refusals(lake):
             sweep(held)
             # a rebuild that was broken off is gone on with
-            anew = rebuild or bool(unbuilt(lake))
-            bulk = head - (0 if anew else covered(lake, EVENTS, EVENTS.name)) > BULK
+            bulk = is_much(lake, db, anew=rebuild or bool(unbuilt(lake)))
     begun = invocation.clock.monotonic()
     with (
         progress(out) as bar,

@@ -70,7 +70,7 @@ def _show(out: Output, found: Standing) -> None:
     for layer in ("bronze", "silver", "gold", "published"):
         reached = getattr(found, layer)
         words = (
-            "nothing yet"
+            ("nothing yet" if found.damage is None else "damaged")
             if reached is None
             else f"event {reached:,} of {found.head:,}; {behind_words(found.head - reached)}"
         )
@@ -97,7 +97,12 @@ def remarks(found: Standing) -> list[str]:
         told.append(_forgotten_words(found))
     if found.unbuilt:
         told.append(_rebuild_words(found))
-    if found.worker is not None or found.watcher is not None or found.level:
+    if found.damage is not None:
+        told.append(
+            f"What is published for agents and the report is damaged ({found.damage}); `manydesks pipeline run` makes"
+            " it anew."
+        )
+    if found.worker is not None or found.watcher is not None or not found.left_undone:
         return told
     lack = "what bronze has is not yet in all of silver, gold and what is published"
     if found.broken_off:
@@ -157,6 +162,7 @@ def _standing_value(found: Standing) -> dict[str, Any]:
         # with the ledger: all that is made of bronze may be level with bronze while there are newer events
         "level": found.level and found.bronze == found.head,
         "brokenOff": found.broken_off,
+        "damage": found.damage,
         "outdated": list(found.outdated),
         "rebuilding": _rebuild_value(found.unbuilt),
         "refusal": found.refusal,

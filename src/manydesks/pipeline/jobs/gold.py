@@ -34,8 +34,9 @@ from manydesks.pipeline.gold import (
 )
 from manydesks.pipeline.jobs.step import Ended, Progress, Step, unheard
 from manydesks.pipeline.jobs.together import together
-from manydesks.pipeline.jobs.topics import Topics
+from manydesks.pipeline.jobs.topics import Topics, pieces_of, terms_about
 from manydesks.pipeline.lock import HeldLake
+from manydesks.pipeline.planning import planned_for
 from manydesks.pipeline.silver import HANDOFFS, MESSAGES, RESPONSES, RUNS, SILVER, SPANS, TRACES, TRANSCRIPTS
 from manydesks.pipeline.tables import File, Mark, Range
 from manydesks.pipeline.transforms.gold import agents, channels, costs, dead, handoffs, hours, slo, topics, traces
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
 
 #: above every event
 END = 1 << 62
-#: about as many words and pairs of words has a text
-WORDS = 20
 #: the texts that `topics_daily` knows to be erased
 ERASED = "erased_texts"
 
@@ -136,7 +135,8 @@ class Gold:
         steps: list[Callable[[], None]] = [lambda: self._step(TOPICS_DAILY, self._topics, also=TERMS_DAILY)]
         steps += [partial(self._step, making.spec, partial(self._make, making)) for making in MADE]
         try:
-            together(steps)
+            with planned_for(self._spark, self._upto - min(map(self._from, GOLD))):
+                together(steps)
         finally:
             self.steps.sort(key=lambda step: ORDER.index(step.name))
 
@@ -196,13 +196,12 @@ class Gold:
             return NOTHING
         said, days = Source(spec=TRANSCRIPTS, at="at"), None if whole else plan.touched
         opened = self._files(said, days)
-        terms = topics.terms_of_silver(self._rows(said, opened, days))
-        # first: counting a day's words twice changes nothing
-        taken = tables.rows_of(opened)
+        taken, size = tables.rows_of(opened), tables.bytes_of(opened)
+        terms = topics.terms_of_silver(self._rows(said, opened, days), pieces_of(size))
         self._progress(TOPICS_DAILY.name, 0, taken)
-        tables.replace_days(
-            self._held, TERMS_DAILY, terms, days, self._mark(TERMS_DAILY), self._clock, made_of=taken * WORDS
-        )
+        # first: counting a day's words twice changes nothing
+        many = terms_about(taken, size)
+        tables.replace_days(self._held, TERMS_DAILY, terms, days, self._mark(TERMS_DAILY), self._clock, made_of=many)
         wanted = None if whole else plan.wanted
         known = tables.snapshot(self._lake, TERMS_DAILY, days=None if whole else plan.needed)
         counted = tables.read_files(self._spark, self._lake, TERMS_DAILY, known)

@@ -6,7 +6,8 @@ a table makes all of its days anew; the result is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
@@ -23,6 +24,7 @@ from manydesks.pipeline.jobs.erase import erased_bodies
 from manydesks.pipeline.jobs.step import Ended, Progress, Step, unheard
 from manydesks.pipeline.jobs.together import together
 from manydesks.pipeline.lock import HeldLake
+from manydesks.pipeline.planning import planned_for
 from manydesks.pipeline.silver import (
     HANDOFFS,
     MESSAGES,
@@ -103,11 +105,13 @@ class Silver:
         """Running it twice changes nothing; killing it anywhere loses and repeats nothing."""
         for spec in SILVER:
             tables.ensure(self._held, spec)
+        steps: list[Callable[[], None]] = [lambda: self._step(SPANS, self._spans, also=QUARANTINED_SPANS)]
+        steps += [partial(self._step, making.spec, partial(self._fold, making)) for making in FOLDED]
+        steps.append(lambda: self._step(TRANSCRIPTS, self._transcripts))
         try:
-            self._step(TRACES, self._traces)
-            steps: list[Callable[[], None]] = [lambda: self._step(SPANS, self._spans, also=QUARANTINED_SPANS)]
-            steps += [partial(self._step, making.spec, partial(self._fold, making)) for making in FOLDED]
-            together([*steps, lambda: self._step(TRANSCRIPTS, self._transcripts)])
+            with planned_for(self._spark, self._upto - min(map(self._from, SILVER))):
+                self._step(TRACES, self._traces)
+                together(steps)
         finally:
             self.steps.sort(key=lambda step: ORDER.index(step.name))
             for found in self._known.values():
@@ -154,14 +158,11 @@ class Silver:
         delta = merged(TRACES, tables.gathered(traces.of_events(self._events(after)), new))
         if after == 0:
             return self._write(TRACES, traces.finished(delta), None, new)
-        delta = traces.finished(delta).cache()
-        try:
-            days = self._days_of_traces(delta, new)
+        with self._kept(traces.finished(delta), new) as found:
+            days = self._days_of_traces(found, new)
             old, known = self._old(TRACES, days)
-            both = tables.gathered(delta.drop(DAY).unionByName(old.drop(DAY)), new + known)
+            both = tables.gathered(found.drop(DAY).unionByName(old.drop(DAY)), new + known)
             return self._write(TRACES, traces.finished(merged(TRACES, both)), days, new + known)
-        finally:
-            delta.unpersist()
 
     def _days_of_traces(self, delta: DataFrame, new: int) -> set[str]:
         """Of these, and of what is known of them."""
@@ -200,8 +201,7 @@ class Silver:
             if was_bad:
                 delta = delta.unionByName(bad.select(*delta.columns))
             count += was_sound + was_bad
-        known = paths.judged(merged(SPANS, self._by_trace(delta, count))).persist()
-        try:
+        with self._kept(paths.judged(merged(SPANS, self._by_trace(delta, count))), count) as known:
             # first: seeing an event twice changes no span, missing one would
             bad = known.where(F.col("reason").isNotNull())
             # mostly there are none, and there were none: nothing is written
@@ -210,8 +210,18 @@ class Silver:
             self._quarantined = self._write(QUARANTINED_SPANS, bad, set() if untouched else days, count)
             sound = known.drop("reason") if none else paths.sound(known)
             return self._write(SPANS, paths.placed(sound), days, count)
+
+    @contextmanager
+    def _kept(self, rows: DataFrame, made_of: int) -> Iterator[DataFrame]:
+        """These rows for several queries, worked out once. A few come here and go along with each query."""
+        if made_of <= tables.FEW_HERE:
+            yield self._spark.createDataFrame(rows.toArrow(), rows.schema)
+            return
+        kept = rows.persist()
+        try:
+            yield kept
         finally:
-            known.unpersist()
+            kept.unpersist()
 
     def _by_trace(self, rows: DataFrame, count: int) -> DataFrame:
         if count <= tables.FEW:

@@ -1,4 +1,5 @@
-"""Which days of topics have to be made anew: a day is held against the 28 before it, from the agent's first one on."""
+"""Which days of topics have to be made anew: a day is held against the 28 before it, from the agent's first one on.
+And how much work there is in texts, which their number alone does not tell: they may be long."""
 
 from __future__ import annotations
 
@@ -9,6 +10,13 @@ from datetime import date, timedelta
 from functools import cached_property
 
 from manydesks.pipeline.transforms.gold.topics import PAST
+
+#: about as many words and pairs of words has a text
+WORDS = 20
+#: in a file of long ones, compressed, about so many bytes make a row of `terms_daily`
+TERM_BYTES = 6
+#: so many bytes of such a file are worked on in one piece, seconds of CPU; and there are so many pieces at most
+PIECE_BYTES, MOST_PIECES = 2 * 1024 * 1024, 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +55,16 @@ class Topics:
         for agent, day in sorted(self.days):
             found[agent].append(day)
         return dict(found)
+
+
+def pieces_of(size: int) -> int:
+    """Into how many pieces texts are laid to be worked on side by side; `size`: the bytes of their files."""
+    return min(size // PIECE_BYTES + 1, MOST_PIECES)
+
+
+def terms_about(texts: int, size: int) -> int:
+    """How many rows of `terms_daily` so many texts give, about."""
+    return max(texts * WORDS, size // TERM_BYTES)
 
 
 def _after(day: str, days: int) -> str:

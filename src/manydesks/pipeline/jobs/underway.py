@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 #: parts of a plan, by the beginning of their name, and what each calls its rows: those of a file, those that were moved
 FILE, READ = "Scan ", "number of output rows"
 MOVED, TAKEN_UP = "Exchange", "records read"
-#: more queries than a run has
-MANY = 1_000
 
 
 class Underway:
@@ -30,8 +28,8 @@ class Underway:
         self._steps: set[str] = set()
         #: by queries: their step, and what is known of them
         self._queries: dict[int, tuple[str, Rows]] = {}
-        #: so many queries, from the first on, have ended
-        self._ended = 0
+        #: the queries up to this one have ended
+        self._ended = -1
         #: by queries: what their plan was, and the counts in it of rows read and of rows taken up
         self._plans: dict[int, tuple[int, set[int], set[int]]] = {}
 
@@ -55,16 +53,21 @@ class Underway:
 
     def _look(self) -> None:
         store: Any = self._spark._jsparkSession.sharedState().statusStore()
-        queries = store.executionsList(self._ended, MANY)
-        ended = 0
-        for at in range(queries.size()):
-            query = queries.apply(at)
-            over = query.completionTime().isDefined()
+        known = store.executionsList()
+        # from the newest on: Spark forgets the oldest by and by
+        newer = []
+        for at in reversed(range(known.size())):
+            query = known.apply(at)
+            if query.executionId() <= self._ended:
+                break
+            newer.append(query)
+        all_over = True
+        for query in reversed(newer):
+            all_over = all_over and query.completionTime().isDefined()
             if (step := query.description()) in self._steps:
                 self._queries[query.executionId()] = (step, self._counted(store, query))
-            if over and ended == at:
-                ended += 1
-        self._ended += ended
+            if all_over:
+                self._ended = query.executionId()
 
     def _counted(self, store: Any, query: Any) -> Rows:
         number = query.executionId()

@@ -33,7 +33,7 @@ from manydesks.pipeline.jobs.tail import Tail
 from manydesks.pipeline.jobs.whole import refresh
 from manydesks.pipeline.lock import HeldLake, hold, watching
 from manydesks.pipeline.place import Place
-from manydesks.pipeline.publish import published
+from manydesks.pipeline.publish import published, published_damage
 from manydesks.pipeline.rebuilding import unbuilt
 from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.silver import SILVER
@@ -359,5 +359,6 @@ def level(lake: Place) -> bool:
         made
         and not unbuilt(lake)
         and (published(lake) or 0) >= reached
+        and published_damage(lake) is None
         and tables.covered(lake, BODIES, ERASURES) >= reached
     )

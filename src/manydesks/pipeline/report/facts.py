@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from manydesks.domain.errors import NoInsights
 from manydesks.domain.insight import FILE, VERSION
+from manydesks.insights.damage import damage
 from manydesks.pipeline import tables
 from manydesks.pipeline.place import Place, here, readable
 from manydesks.pipeline.silver import SPANS
@@ -66,13 +67,15 @@ def gather(lake: Place, days: int) -> Facts | None:
     path = here(lake) / FILE
     if not path.is_file():
         return None
+    if (found := damage(path)) is not None:
+        raise NoInsights(reason=f"{path} is damaged ({found})")
     try:
         # nobody ever writes to this file: it is replaced as a whole
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as db:
             db.row_factory = sqlite3.Row
             return _gather(db, lake, path, days)
     except sqlite3.DatabaseError as error:
-        raise NoInsights(reason=f"{path} is not whole ({error})") from error
+        raise NoInsights(reason=f"{path} is damaged ({error})") from error
 
 
 def _gather(db: sqlite3.Connection, lake: Place, path: Path, days: int) -> Facts | None:

@@ -11,7 +11,7 @@ from manydesks.pipeline.report.page import page
 def report(lake: Place, days: int) -> str:
     """The page about the newest `days` that have anything.
 
-    Raises `NoInsights` if what was published is not whole, `ExtraMissing` if there is nothing to draw charts with.
+    Raises `NoInsights` if what was published is damaged, `ExtraMissing` if there is nothing to draw charts with.
     """
     try:
         from plotly.offline import get_plotlyjs

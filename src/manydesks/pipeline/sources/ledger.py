@@ -21,6 +21,7 @@ from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.disk import FULL, is_full
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.schemas import BODIES, EVENTS, TableSpec
+from manydesks.pipeline.sources.worker import settle
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,6 +112,11 @@ def erasures(path: Path, after: int) -> int:
     return int(_row(path, sql)[0])
 
 
+def letters(path: Path, after: int) -> int:
+    """Of the texts above `after` that the store still has. Raises as `heads` does."""
+    return int(_row(path, f"select coalesce(sum(length(text)), 0) from export_bodies where id > {after:d}")[0])
+
+
 def _row(path: Path, sql: str) -> tuple[Any, ...]:
     if not path.is_file():
         raise PipelineError(reason=f"there is no store at {path}; an office makes it when it first starts.")
@@ -182,6 +188,7 @@ class LedgerReader(DataSourceReader):
         assert isinstance(partition, Window)
         adbc = self.options.get("adbc", "true") == "true"
         yield from read_view(Path(self.options["path"]), VIEWS[self.options["view"]], partition, adbc=adbc)
+        settle()
 
 
 def _read_adbc(path: Path, view: View, window: Window) -> Iterator[pa.RecordBatch]:

@@ -23,6 +23,7 @@ from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.place import Place, writable
 from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.sources.ledger import VIEWS, View, Window, read_view, windows
+from manydesks.pipeline.sources.worker import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +46,7 @@ def share_view(spark: SparkSession, path: Path, view: View, after: int, upto: in
         write_view(path, view, after, upto, folder)
         return
     with in_one_sentence(f"Spark could not read {view.name}"):
-        spark.sparkContext.parallelize(cut, len(cut)).foreach(partial(_write, path, view.name, folder))
+        spark.sparkContext.parallelize(cut, len(cut)).foreach(partial(_write_in_worker, path, view.name, folder))
 
 
 def load_view(spark: SparkSession, path: Path, view: View, after: int, upto: int) -> DataFrame:
@@ -62,6 +63,11 @@ def _store_refusals(path: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         raise PipelineError(reason=f"the store {path} cannot be read ({error}).") from error
+
+
+def _write_in_worker(path: Path, name: str, folder: Place, numbered: tuple[int, Window]) -> None:
+    _write(path, name, folder, numbered)
+    settle()
 
 
 def _write(path: Path, name: str, folder: Place, numbered: tuple[int, Window]) -> None:

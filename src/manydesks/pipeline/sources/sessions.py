@@ -25,6 +25,7 @@ from manydesks.pipeline.columns import TableSpec
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.sources import mailbox
 from manydesks.pipeline.sources.mailbox import Cursor, Part
+from manydesks.pipeline.sources.worker import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -249,3 +250,4 @@ class SessionsReader(DataSourceReader):
         # a task that is tried again may meet its own first try
         token = f"task-{partition.number}-{os.getpid()}"
         yield from read_pieces(sessions, links, partition.pieces, token)
+        settle()

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.schemas import EVENTS
 from manydesks.pipeline.sources.ledger import VIEWS, WINDOW, Window, heads, read_view, windows
+from manydesks.pipeline.sources.worker import settle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,3 +75,4 @@ class TailReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         assert isinstance(partition, Window)
         yield from read_view(Path(self.options["path"]), VIEW, partition)
+        settle()

@@ -43,13 +43,16 @@ def placed(spans: DataFrame) -> DataFrame:
 
 def _whole(rows: DataFrame) -> DataFrame:
     """A hold and a delivery end with what comes next of the same message or response: mostly their end, else another
-    beginning. Ends are no spans of their own, unless nothing is known of what they end."""
+    beginning. Ends are no spans of their own, unless nothing is known of what they end. A hand-off has the last end
+    that is told of, and what it had before only if none is: events that are new come after all that is known."""
     alike = Window.partitionBy("trace", "message", F.substring_index("span_id", ":", 2))
     ends = "span_id like '%:end'"
     event = f"substring_index(substring_index(span_id, ':', case when {ends} then -2 else -1 end), ':', 1)"
     phase = f"""struct(try_cast({event} as long) as event, not ({ends}) as begins,
         not ({ends}) and end_at is null as open, case when {ends} then end_at else start_at end as at,
         run, ok)"""
+    # the event first: the last one counts, whatever a clock has said
+    told = f"struct(try_cast({event} as long) as event, end_at as at, ok)"
     of_phases = "span_id like 'hold:%' or span_id like 'delivery:%'"
     # where one ends and another begins, the end comes first
     following = alike.orderBy("phase.event", "phase.begins", "span_id")
@@ -60,11 +63,16 @@ def _whole(rows: DataFrame) -> DataFrame:
             "after": F.lead("phase").over(following),
             "number": F.sum(F.expr("int(phase.begins)")).over(so_far),
             # of the attempts to deliver a response only the first knows its run
+            "told": F.max(F.expr(f"case when span_id like 'handoff:%' and {ends} then {told} end")).over(alike),
             "of_response": F.max(F.expr("case when kind = 'delivery' then concat('run:', run) end")).over(alike),
         }
     )
+    reopened = {
+        name: f"when kind = 'handoff' and told is not null then told.{value}"
+        for name, value in {"end_at": "at", "ok": "ok"}.items()
+    }
     ended = {
-        name: F.expr(f"case when phase.open then {value} else {name} end")
+        name: F.expr(f"case when phase.open then {value} {reopened.get(name, '')} else {name} end")
         for name, value in {
             "end_at": "after.at",
             "ok": "after.ok",
@@ -75,7 +83,7 @@ def _whole(rows: DataFrame) -> DataFrame:
     ended["attempt"] = F.expr("case when kind = 'delivery' then number else attempt end")
     # nor is the end of a message that nobody handed over
     whole = known.where("kind is not null and (phase is null or phase.begins or before is null)")
-    return whole.withColumns(ended).drop("phase", "before", "after", "number")
+    return whole.withColumns(ended).drop("phase", "before", "after", "number", "told")
 
 
 def _linked(rows: DataFrame) -> DataFrame:

@@ -14,7 +14,8 @@ made it; a run's is the first wait that it ended; a tool call's and a delivery's
 wrote what came last before it. Each attempt has spans of its own, and so has each time that a message was held.
 
 What ends a hold or a delivery does not know what began it: it is a row of its own, `…:<event>:end`, of which
-`paths.judged` makes one with the beginning before it.
+`paths.judged` makes one with the beginning before it. So is what ends a hand-off, since its message may get new
+attempts after its death: that is such a row, too, and takes the end away.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ READY, RETRIED, AGAIN = "response_ready", "response_retried", "response_released
 TRIES = "response_delivered response_retried response_unsure response_dead"
 #: it is not tried any more, or not now
 GIVEN_UP = "response_withdrawn response_expired response_held"
+#: a dead message is open again
+REOPENED = "message_requeued"
 #: a message that was held may end so
 LOST = "message_dead message_cancelled"
 
@@ -43,13 +46,13 @@ def of_events(events: DataFrame) -> DataFrame:
     plan than it works."""
     fields = "from to reason attempt queue_ms outcome tool call ok response channel next_at"
     deliveries = f"{READY} {AGAIN} {TRIES} {GIVEN_UP}"
-    kinds = f"{HANDED} {HELD} {FREED} {TAKEN} {START} {DONE} {CALLED} {CALL_DONE} {deliveries} {LEAVES}"
+    kinds = f"{HANDED} {HELD} {FREED} {TAKEN} {START} {DONE} {CALLED} {CALL_DONE} {deliveries} {LEAVES} {REOPENED}"
     found = events_of(events, kinds, fields)
     told = (
-        f"case when not {of_kinds(LEAVES)} then {_of_event()} end",
+        f"case when not {of_kinds(f'{LEAVES} {REOPENED}')} then {_of_event()} end",
         when(TAKEN, _run_of_message()),
         f"case when {of_kinds(LEAVES)} and run is not null then {_end_of_run()} end",
-        f"case when {of_kinds(ENDS)} and message is not null then {_end_of_handoff()} end",
+        f"case when {of_kinds(f'{ENDS} {REOPENED}')} and message is not null then {_end_of_handoff()} end",
         f"case when {of_kinds(LOST)} and message is not null then {_end_of_hold()} end",
         when(RETRIED, _later_delivery()),
     )
@@ -151,14 +154,14 @@ def _end_of_run() -> str:
 
 
 def _end_of_handoff() -> str:
-    """Of every message: `paths.judged` drops those that nobody handed over."""
+    """Of every message: `paths.judged` drops those that nobody handed over. Without an end: it goes on."""
     return part(
         SPANS,
         trace="trace",
-        span_id="concat('handoff:', message)",
+        span_id=_phase("handoff", "message", end=True),
         message="message",
-        end_at="at",
-        ok="kind = 'message_completed'",
+        end_at=when(ENDS, "at"),
+        ok=when(ENDS, "kind = 'message_completed'"),
     )
 
 

@@ -30,11 +30,14 @@ GAP = "0"
 BETWEEN = r"[^\p{L}\p{M}0]+"
 
 
-def terms_of_silver(transcripts: DataFrame) -> DataFrame:
-    """`terms_daily` of the days of these messages."""
+def terms_of_silver(transcripts: DataFrame, parts: int = 1) -> DataFrame:
+    """`terms_daily` of the days of these messages; `parts`: to be worked on side by side."""
     said = dated(transcripts, "at").where(
         (F.col("role") == "user") & F.col("agent").isNotNull() & F.col("text").isNotNull()
     )
+    if parts > 1:
+        # as they are counted, so that only the texts are moved, and not the many words that are made of them
+        said = said.repartition(parts, "day", "agent")
     # step by step, so that nothing is worked out twice
     tokens = F.split(F.regexp_replace(F.lower("text"), BREAKS, f" {GAP} "), BETWEEN)
     kept = F.transform("tokens", lambda token: F.when(_is_word(token), token))
@@ -42,9 +45,10 @@ def terms_of_silver(transcripts: DataFrame) -> DataFrame:
     terms = (
         said.select("day", "agent", tokens.alias("tokens"))
         .select("day", "agent", kept.alias("kept"))
-        .select("day", "agent", F.array_sort(F.array_compact(F.concat("kept", pairs))).alias("terms"))
+        .select("day", "agent", F.sort_array(F.array_compact(F.concat("kept", pairs))).alias("terms"))
     )
-    # sorted, the same ones lie together: the first of each counts its message
+    # sorted, the same ones lie together: the first of each counts its message. Not `array_sort`, which asks a function
+    # about each two of them
     flagged = terms.select(
         "day",
         "agent",
