@@ -65,8 +65,8 @@ JAVA_BULK = "-XX:+TieredCompilation"
 #: where pyspark finds a Java that is there already, instead of starting one
 LENT = "PYSPARK_GATEWAY_PORT"
 
-#: a socket's path has at most 107 bytes, and Spark gives it a name of 42
-SOCKET_FOLDER = 107 - 1 - 42
+#: the longest path of a folder that Spark takes for its sockets, whose own paths have an end as well
+SOCKET_FOLDER = 61
 
 #: queries, jobs and stages that Spark remembers once they have ended
 KEPT = "100"

@@ -65,7 +65,7 @@ def test_each_local_cluster_has_a_secret_of_its_own(tmp_path: Path) -> None:
     assert len({module._hidden(options)[name] for _ in range(3)}) == 3
 
 
-@pytest.mark.parametrize(("letters", "there"), [(64, True), (65, False)])
+@pytest.mark.parametrize(("letters", "there"), [(61, True), (62, False)])
 def test_java_and_python_talk_through_files_unless_their_path_is_too_long(
     letters: int, there: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
