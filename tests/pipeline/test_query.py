@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,11 +24,18 @@ from manydesks.pipeline.query import query, query_rows, query_to_parquet
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.pipeline.conftest import Ledger
+
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture
-def filled(ledger: Any, lake: Path, spark: SparkSession) -> Path:
+@pytest.fixture(scope="module")
+def filled(
+    tmp_path_factory: pytest.TempPathFactory, make_ledger: Callable[[Path], Ledger], spark: SparkSession
+) -> Path:
+    """One for all: whoever asks only reads."""
+    folder = tmp_path_factory.mktemp("filled")
+    ledger, lake = make_ledger(folder / "office.db"), folder / "lake"
     ledger.add(6, kind="message_dead")
     ledger.add(4, kind="agent_added")
     archive(ledger.path, lake, spark, lambda *_: None)
@@ -46,14 +53,14 @@ def test_the_tables_are_views(filled: Path, spark: SparkSession) -> None:
     )
 
 
-def test_a_query_sees_the_newest_snapshot(filled: Path, ledger: Any, spark: SparkSession) -> None:
-    assert query(filled, "select max(seq) from events", spark).rows == ((10,),)
-    ledger.add(1)
-    archive(ledger.path, filled, spark, lambda *_: None)
-    assert query(filled, "select max(seq) from events", spark).rows == ((11,),)
+def test_a_query_sees_the_newest_snapshot(lake: Path, ledger: Ledger, spark: SparkSession) -> None:
+    for added, seq in ((10, 10), (1, 11)):
+        ledger.add(added)
+        archive(ledger.path, lake, spark, lambda *_: None)
+        assert query(lake, "select max(seq) from events", spark).rows == ((seq,),)
 
 
-def test_empty_tables_can_be_asked(ledger: Any, lake: Path, spark: SparkSession) -> None:
+def test_empty_tables_can_be_asked(ledger: Ledger, lake: Path, spark: SparkSession) -> None:
     archive(ledger.path, lake, spark, lambda *_: None)
     assert query(lake, "select * from events", spark).rows == ()
 
