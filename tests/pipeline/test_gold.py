@@ -32,7 +32,7 @@ from manydesks.pipeline.jobs.silver import Silver
 from manydesks.pipeline.jobs.step import Progress
 from manydesks.pipeline.lock import hold
 from manydesks.pipeline.rebuilding import begin_rebuild, unbuilt
-from manydesks.pipeline.silver import SILVER
+from manydesks.pipeline.silver import MESSAGES, SILVER
 from manydesks.testing.history import DAY_MS, Made, Shape, history
 
 if TYPE_CHECKING:
@@ -93,15 +93,17 @@ def days_apart(seed: int) -> list[Made]:
     return [event for shape in shapes for event in history(shape)]
 
 
-@pytest.mark.parametrize("seed", [4, *(pytest.param(seed, marks=pytest.mark.deep) for seed in (0, 1, 2))])
+@pytest.mark.parametrize(
+    ("seed", "parts"), [(4, 2), *(pytest.param(seed, 3, marks=pytest.mark.deep) for seed in (0, 1, 2))]
+)
 def test_a_table_that_grew_is_one_that_was_made_at_once(
-    ledger: Ledger, spark: SparkSession, tmp_path: Path, table_rows: TableRows, damage: Damage, seed: int
+    ledger: Ledger, spark: SparkSession, tmp_path: Path, table_rows: TableRows, damage: Damage, seed: int, parts: int
 ) -> None:
-    """Silver and gold."""
+    """Silver and gold. `parts`: in which the usual events come, before those that come late."""
     events = days_apart(seed)
     usual = len(events)
     events += late(events)
-    cuts = sorted(random.Random(seed).sample(range(1, usual), 2))
+    cuts = sorted(random.Random(seed).sample(range(1, usual), parts - 1))
     grown, at_once = tmp_path / "grown", tmp_path / "at-once"
     for begin, end in zip([0, *cuts, usual], [*cuts, usual, len(events)], strict=True):
         ledger.tell(events[begin:end])
@@ -136,16 +138,17 @@ def test_a_table_that_grew_is_one_that_was_made_at_once(
 def test_only_days_that_something_happened_to_are_rewritten(grown: Grown, spark: SparkSession, tmp_path: Path) -> None:
     copy, begins = grown.copy(tmp_path), grown.shape.begins
     ledger, lake = copy.ledger, copy.lake
-    before = {spec.name: set(tables.files(lake, spec)) for spec in GOLD}
+    before = {spec.name: set(tables.files(lake, spec)) for spec in (*SILVER, *GOLD)}
     assert set(bring(ledger, lake, spark).values()) == {0}
     ledger.tell([Made(at=begins, kind="agent_added", agent="x", data={})])  # no trace: nothing for silver
     bring(ledger, lake, spark)
-    assert {spec.name: set(tables.files(lake, spec)) for spec in GOLD} == before
+    assert {spec.name: set(tables.files(lake, spec)) for spec in (*SILVER, *GOLD)} == before
     ledger.tell(history(Shape(events=40, agents=2, days=1, seed=9, begins=begins + 5 * DAY_MS)))
     bring(ledger, lake, spark)
-    for spec in GOLD:
-        assert not spec.by_day or before[spec.name] <= set(tables.files(lake, spec)), spec.name
-    assert len(tables.files(lake, AGENT_DAILY)) > len(before["agent_daily"])
+    for spec in (*SILVER, *(spec for spec in GOLD if spec.by_day)):
+        assert before[spec.name] <= set(tables.files(lake, spec)), spec.name
+    for spec in (MESSAGES, AGENT_DAILY):
+        assert len(tables.files(lake, spec)) > len(before[spec.name])
 
 
 def test_what_was_erased_is_in_no_topic(grown: Grown, spark: SparkSession, tmp_path: Path) -> None:

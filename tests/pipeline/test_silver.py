@@ -20,7 +20,7 @@ from manydesks.pipeline.jobs.erase import erase
 from manydesks.pipeline.jobs.silver import Silver
 from manydesks.pipeline.lock import hold
 from manydesks.pipeline.rebuilding import begin_rebuild
-from manydesks.pipeline.silver import MESSAGES, QUARANTINED_SPANS, SILVER, SPANS, TRACES, TRANSCRIPTS
+from manydesks.pipeline.silver import QUARANTINED_SPANS, SILVER, SPANS, TRACES, TRANSCRIPTS
 from manydesks.testing.history import DAY_MS, Made, Shape, history
 
 if TYPE_CHECKING:
@@ -85,17 +85,6 @@ def test_a_second_run_writes_nothing(grown: Grown, spark: SparkSession, tmp_path
     assert {spec.name: tables.files(copy.lake, spec) for spec in SILVER} == before
 
 
-def test_days_that_nothing_happened_to_are_not_rewritten(grown: Grown, spark: SparkSession, tmp_path: Path) -> None:
-    copy = grown.copy(tmp_path)
-    before = {spec.name: set(tables.files(copy.lake, spec)) for spec in SILVER}
-    later = Shape(events=60, agents=3, days=1, seed=9, begins=grown.shape.begins + 5 * DAY_MS)
-    copy.ledger.tell(history(later))
-    bring(copy.ledger, copy.lake, spark)
-    for spec in SILVER:
-        assert before[spec.name] <= set(tables.files(copy.lake, spec)), spec.name
-    assert len(tables.files(copy.lake, MESSAGES)) > len(before["messages"])
-
-
 def test_rows_of_a_trace_lie_in_its_first_day(grown: Grown, table_rows: TableRows) -> None:
     lasted = {trace: set[int]() for _, trace, *_ in table_rows(grown.lake, TRACES)}
     for event in grown.events():
@@ -144,15 +133,6 @@ def test_what_cannot_be_is_set_apart_and_mended_by_what_comes_late(
         ("run:r1", None, "queue:m1:r1"),
         ("tool:r1:c1", 1_000, "run:r1"),
     }
-
-
-def test_an_older_table_gets_the_columns_it_lacks(ledger: Ledger, spark: SparkSession, lake: Path) -> None:
-    ledger.tell(history(Shape(events=100, agents=2, days=1)))
-    older = replace(MESSAGES, columns=tuple(c for c in MESSAGES.columns if c.name != "team"))
-    with hold(lake) as held:
-        tables.ensure(held, older)
-    bring(ledger, lake, spark)
-    assert "team" in tables.read(spark, lake, MESSAGES).columns
 
 
 def test_what_is_erased_later_goes_from_bodies_and_transcripts(
