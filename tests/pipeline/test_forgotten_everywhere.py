@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from manydesks.domain.insight import FILE
 from manydesks.pipeline import tables
-from manydesks.pipeline.bronze import BODIES, SESSION_MESSAGES
+from manydesks.pipeline.bronze import BODIES, QUARANTINE, SESSION_MESSAGES, SESSIONS
 from manydesks.pipeline.jobs.compact import compact
 from manydesks.pipeline.jobs.export import Wanted, export
 from manydesks.pipeline.jobs.whole import run
@@ -40,6 +40,9 @@ KEEP_REASONS = {"events", "messages", "runs", "dead_letters"}
 #: the tables that have it before it is forgotten
 HAVE_IT = {"bodies", "session_messages", "session_steps", "transcripts", "terms_daily", "topics_daily"}
 
+#: whose rows stay, without their texts
+COUNTED = (BODIES, *SESSIONS, TRANSCRIPTS)
+
 
 def quiet(step: str, done: int, total: int) -> None: ...
 
@@ -57,6 +60,15 @@ def texts(lake: Path) -> dict[str, str]:
 
 def with_it(lake: Path, word: str = SECRET) -> set[str]:
     return {name for name, text in texts(lake).items() if word in text}
+
+
+def rows_of(lake: Path, spec: TableSpec) -> list[dict[str, Any]]:
+    return [row for path in tables.files(lake, spec) for row in pq.ParquetFile(path).read().to_pylist()]
+
+
+def said(lake: Path) -> str:
+    """All that the lake has of mailboxes, without older versions."""
+    return json.dumps([rows_of(lake, spec) for spec in SESSIONS])
 
 
 def _any_of(spec: TableSpec, names: set[str]) -> bool:
@@ -86,7 +98,8 @@ def test_what_was_forgotten_is_in_no_file_after_a_vacuum(home: Path, spark: Spar
         assert FILE in before
         assert SECRET in exported()
         assert SECRET in report(lake, 92)
-        rows = {spec.name: tables.count(lake, spec) for spec in (BODIES, SESSION_MESSAGES, TRANSCRIPTS)}
+        assert said(lake).count(SECRET) >= 3
+        rows = {spec.name: tables.count(lake, spec) for spec in COUNTED}
 
         gone = [office.door.ask("forget", id=id)["texts"] for id in (sent, failed)]
         assert standing(lake, home / "office.db").forgotten == sum(gone) > 0
@@ -96,6 +109,16 @@ def test_what_was_forgotten_is_in_no_file_after_a_vacuum(home: Path, spark: Spar
         assert SECRET not in report(lake, 92)
         assert with_it(lake), "older versions have it: or else the vacuum below proves nothing"
         assert FILE not in with_it(lake)
+        # in what the lake has of mailboxes, both sides are emptied, and the rest stays
+        assert SECRET not in said(lake)
+        assert "what stays" in said(lake)
+        erased = [row for row in rows_of(lake, SESSION_MESSAGES) if row["erased_at"] is not None]
+        assert {row["content"] for row in erased} == {""}
+        assert {row["side"] for row in erased} == {"in", "out"}
+        assert {spec.name: tables.count(lake, spec) for spec in COUNTED} == rows
+        versions = {spec.name: tables.version(lake, spec) for spec in (*SESSIONS, QUARANTINE)}
+        bring()
+        assert {spec.name: tables.version(lake, spec) for spec in (*SESSIONS, QUARANTINE)} == versions
     finally:
         office.stop()
 
@@ -105,7 +128,7 @@ def test_what_was_forgotten_is_in_no_file_after_a_vacuum(home: Path, spark: Spar
     quoting = with_it(lake, QUOTED)
     assert {spec.name for spec in TABLES.values() if _any_of(spec, quoting)} == KEEP_REASONS
     assert FILE in quoting
-    assert {spec.name: tables.count(lake, spec) for spec in (BODIES, SESSION_MESSAGES, TRANSCRIPTS)} == rows
+    assert {spec.name: tables.count(lake, spec) for spec in COUNTED} == rows
     assert "canary" in exported()
     run(home / "office.db", lake, spark, quiet, rebuild=True)
     assert with_it(lake) == set()

@@ -30,14 +30,11 @@ from manydesks.mailbox.hostile import JOURNAL_MAGIC
 from manydesks.pipeline import tables
 from manydesks.pipeline.bronze import QUARANTINE, SESSION_ACKS, SESSION_FILES, SESSION_MESSAGES, SESSION_STEPS, SESSIONS
 from manydesks.pipeline.jobs import sessions as job
-from manydesks.pipeline.jobs.archive import Archive
-from manydesks.pipeline.jobs.erase import erase
 from manydesks.pipeline.jobs.sessions import Sessions
 from manydesks.pipeline.lock import hold
 from manydesks.pipeline.schemas import TableSpec
 from manydesks.pipeline.sources import mailbox
 from manydesks.pipeline.sources import sessions as source
-from manydesks.testing.office import OfficeProcess
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -657,41 +654,3 @@ def test_two_thousand_files_some_in_use_some_broken(many: Path, spark: SparkSess
             assert per_session.pop(path.parts[-3]) == db.execute("select count(*) from steps").fetchone()[0] > 1
     assert len(per_session) == SESSIONS_MADE - len(used) - len(broken)
     assert set(per_session.values()) == {1}
-
-
-# --- forgotten --------------------------------------------------------------------------------------------------------
-
-SECRET = "the vault opens with seventeen turns to the left"
-
-
-@pytest.mark.slow
-def test_what_the_office_forgets_goes_from_here_too(home: Path, spark: SparkSession) -> None:
-    """A real office, whose mailboxes are emptied by it; a kept text proves that the rest stays."""
-    office = OfficeProcess(home)
-    office.start()
-    try:
-        sent = office.ask(f"{SECRET}\n!tool nothing {{}}\n!say {SECRET}")["messages"][0]["messageId"]
-        office.ask("!say what stays")
-
-        def bring() -> str:
-            with hold(home / "lake") as held:
-                Archive(home / "office.db", held, spark, lambda *_: None, SystemClock()).go()
-                Sessions(home, held, spark, lambda *_: None, SystemClock()).go()
-                erase(held, spark, SystemClock())
-            return json.dumps([rows_of(home, spec) for spec in SESSIONS])
-
-        assert bring().count(SECRET) >= 3
-        rows = {spec.name: len(rows_of(home, spec)) for spec in SESSIONS}
-        office.door.ask("forget", id=sent)
-        said = bring()
-        assert SECRET not in said
-        assert "what stays" in said
-        assert {spec.name: len(rows_of(home, spec)) for spec in SESSIONS} == rows
-        erased = [row for row in rows_of(home, SESSION_MESSAGES) if row["erased_at"] is not None]
-        assert {row["content"] for row in erased} == {""}
-        assert {row["side"] for row in erased} == {"in", "out"}
-        before = versions(home)
-        bring()
-        assert versions(home) | {"session_files": 0} == before | {"session_files": 0}
-    finally:
-        office.stop()
