@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -50,7 +51,7 @@ from manydesks.testing.simulate import simulate
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.pipeline.conftest import Ledger
+    from tests.pipeline.conftest import Grown, Ledger
 
 
 OVERLOAD = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
@@ -283,16 +284,19 @@ def talk(home: Path, session: str, text: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_tables_are_those_of_a_folder(
-    ledger: Ledger, lake: Path, remote: Remote, over_s3: SparkSession, s3: S3, tmp_path: Path
+    ledger: Ledger, lake: Path, grown: Grown, remote: Remote, over_s3: SparkSession, s3: S3, tmp_path: Path
 ) -> None:
-    events = list(history(Shape(events=200, agents=2, days=2, seed=11)))
-    ledger.tell(events[:120])
+    """The folder is one that was grown already, of the same events."""
+    events = grown.events()
+    shutil.copytree(grown.lake, lake)
+    ledger.tell(events[: grown.first])
+    ledger.execute("update bodies set text = '', erased_at = 5 where id = ?", grown.erased)
     talk(tmp_path, "s1", "what a desk was told")
     run(ledger.path, remote, over_s3, quiet)
     [gone] = [row["text"] for row in lookup.find(remote, BODIES, "id", 3)]
     assert json.dumps(gone)[1:-1] in whole(folder_of(s3, remote))
 
-    ledger.tell(events[120:])
+    ledger.tell(events[grown.first :])
     talk(tmp_path, "s2", "and another")
     ledger.add(1, kind="body_erased", trace=None, message=None)
     ledger.execute("update events set body = 3 where kind = 'body_erased'")
