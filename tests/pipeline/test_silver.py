@@ -12,6 +12,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
+import deltalake
+
 from manydesks.domain.clock import SystemClock
 from manydesks.pipeline import lookup, tables
 from manydesks.pipeline.bronze import BODIES
@@ -20,7 +22,7 @@ from manydesks.pipeline.jobs.erase import erase
 from manydesks.pipeline.jobs.silver import Silver
 from manydesks.pipeline.lock import hold
 from manydesks.pipeline.rebuilding import begin_rebuild
-from manydesks.pipeline.silver import QUARANTINED_SPANS, SILVER, SPANS, TRACES, TRANSCRIPTS
+from manydesks.pipeline.silver import MESSAGES, QUARANTINED_SPANS, SILVER, SPANS, TRACES, TRANSCRIPTS
 from manydesks.testing.history import DAY_MS, Made, Shape, history
 
 if TYPE_CHECKING:
@@ -133,6 +135,15 @@ def test_what_cannot_be_is_set_apart_and_mended_by_what_comes_late(
         ("run:r1", None, "queue:m1:r1"),
         ("tool:r1:c1", 1_000, "run:r1"),
     }
+
+
+def test_an_empty_older_table_gets_the_columns_it_lacks(lake: Path) -> None:
+    older = replace(MESSAGES, columns=tuple(c for c in MESSAGES.columns if c.name != "team"))
+    with hold(lake) as held:
+        for spec in (older, MESSAGES):
+            tables.ensure(held, spec)
+            found = deltalake.DeltaTable(str(lake / MESSAGES.folder)).schema()
+            assert {field.name for field in found.fields} == {column.name for column in spec.columns}
 
 
 def test_what_is_erased_later_goes_from_bodies_and_transcripts(
