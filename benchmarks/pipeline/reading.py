@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from benchmarks.measure import Contestant, Sample, Setting, company, interleave, own_seconds
+from benchmarks.measure import Company, Contestant, Result, Sample, Setting, company, interleave, own_seconds
 from benchmarks.pipeline.homes import MASTER, made_up
 from benchmarks.pipeline.observed import Session
 from benchmarks.report import Section, Target, line
@@ -78,12 +78,30 @@ class Readers:
 
 
 def reading(setting: Setting) -> Section:
-    home = made_up(setting.scratch, setting.of(EVENTS_IN_ALL))
+    db = made_up(setting.scratch, setting.of(EVENTS_IN_ALL)) / "office.db"
+    quick, beside_quick = _play(setting, db, ("ours", "pandas", "jdbc"), "quick", bulk=False)
+    both, beside_both = _play(setting, db, ("ours", "jdbc"), "both", bulk=True)
+    lines = [line(quick["ours"], beside=quick["pandas"], target=Target(times=3)), line(quick["pandas"])]
+    for found in (quick, both):
+        if "jdbc" in found:
+            lines += [line(found["ours"], beside=found["jdbc"], target=Target(times=2)), line(found["jdbc"])]
+    notes = [] if DRIVER.exists() else [f"the JDBC driver is not there ({DRIVER.name}); its lines are left out"]
+    title = f"{quick['ours'].samples[0].operations:,} events into Spark, by Java's quick compiler alone and by both"
+    louder = max(beside_quick, beside_both, key=lambda heard: heard.share)
+    return Section(title=title, lines=[*lines], company=louder, notes=notes)
+
+
+def _play(
+    setting: Setting, db: Path, names: Sequence[str], compilers: str, *, bulk: bool
+) -> tuple[dict[str, Result], Company]:
+    """Who takes part, by name, in a session of their own; and who else was at work."""
+    shown = {"ours": "our source (ADBC, Arrow)", "pandas": "pandas, 100,000 rows", "jdbc": "Spark's JDBC reader"}
     with TemporaryDirectory(dir=setting.scratch) as folder:
         options = SparkOptions(
             master=MASTER,
             memory="2g",
             folder=Path(folder),
+            bulk=bulk,
             further={
                 "spark.driver.extraClassPath": str(DRIVER),
                 "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -91,13 +109,9 @@ def reading(setting: Setting) -> Section:
         )
         spark = session(options)
         try:
-            readers = Readers(spark, home / "office.db")
-            contestants = [
-                Contestant(name="our source (ADBC, Arrow)", play=readers.ours),
-                Contestant(name="pandas, 100,000 rows at a time", play=readers.pandas),
-            ]
-            if DRIVER.exists():
-                contestants.append(Contestant(name="Spark's JDBC reader", play=readers.jdbc))
+            readers = Readers(spark, db)
+            playing = {name: getattr(readers, name) for name in names if name != "jdbc" or DRIVER.exists()}
+            contestants = [Contestant(name=f"{shown[name]}, {compilers}", play=play) for name, play in playing.items()]
             for contestant in contestants:  # the first of each starts workers and compiles
                 contestant.play(Path(folder))
             with company() as heard:
@@ -106,15 +120,9 @@ def reading(setting: Setting) -> Section:
                 everything = sum(sample.cpu for result in results for sample in result.samples)
                 # Spark's Java and its workers are waited for at the end only
                 heard.unwaited = everything - (own_seconds() - own)
+            return dict(zip(playing, results, strict=True)), heard
         finally:
             end(spark)
-    ours, pandas, *jdbc = results
-    lines = [line(ours, beside=pandas, target=Target(times=3)), line(pandas)]
-    if jdbc:
-        lines[1:1] = [line(ours, beside=jdbc[0], target=Target(times=2)), line(jdbc[0])]
-    notes = [] if jdbc else [f"the JDBC driver is not there ({DRIVER.name}); its line is left out"]
-    title = f"{ours.samples[0].operations:,} events into Spark"
-    return Section(title=title, lines=[*lines], company=heard, notes=notes)
 
 
 def _drop(rows: DataFrame) -> None:

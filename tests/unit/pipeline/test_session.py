@@ -58,6 +58,14 @@ def test_tasks_of_this_machine_tell_more_often_how_far_they_are_to_who_looks_on(
     assert module._configuration(replace(options, followed=True), tmp_path).get(name) == interval
 
 
+def test_much_work_is_cut_for_java_to_compile_and_little_takes_little_memory(tmp_path: Path) -> None:
+    little, much = (module._configuration(SparkOptions(folder=tmp_path, bulk=bulk), tmp_path) for bulk in (False, True))
+    assert little.items() - much.items() >= {("spark.buffer.pageSize", "1m")}
+    assert much.items() - little.items() >= {("spark.sql.codegen.hugeMethodLimit", "8000")}
+    name = "spark.driver.extraJavaOptions"
+    assert (module.JAVA_BRIEF in little[name], module.JAVA_BRIEF in much[name]) == (True, False)
+
+
 def test_each_local_cluster_has_a_secret_of_its_own(tmp_path: Path) -> None:
     options = SparkOptions(master="local-cluster[2,1,1024]", folder=tmp_path)
     name = "spark.authenticate.secret"
