@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,27 @@ def home() -> Iterator[Path]:
     """A home that does not exist yet, at a short path: a Unix socket's path has at most 107 bytes."""
     with tempfile.TemporaryDirectory(prefix="md-") as folder:
         yield Path(folder) / "home"
+
+
+@pytest.fixture
+def mount(home: Path) -> Iterator[Callable[..., None]]:
+    """Put a file system of its own, in memory, under the home or a part of it; again, with "remount", changes it."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a file system")
+
+    mounted: list[Path] = []
+
+    def mount(*options: str, at: Path = home) -> None:
+        at.mkdir(parents=True, exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(at)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
+        mounted.append(at)
+
+    yield mount
+    for at in reversed(dict.fromkeys(mounted)):
+        subprocess.run(["umount", "--lazy", str(at)], check=False, capture_output=True)
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -26,6 +29,7 @@ EVENTS_IN_ALL = 5_000_000
 #: where Debian's package libxerial-sqlite-jdbc-java puts the driver
 DRIVER = Path("/usr/share/java/sqlite-jdbc.jar")
 CHUNK = 100_000
+SHOWN = {"ours": "our source", "pandas": "pandas", "jdbc": "Spark's JDBC"}
 
 
 class Readers:
@@ -79,50 +83,67 @@ class Readers:
 
 def reading(setting: Setting) -> Section:
     db = made_up(setting.scratch, setting.of(EVENTS_IN_ALL)) / "office.db"
-    quick, beside_quick = _play(setting, db, ("ours", "pandas", "jdbc"), "quick", bulk=False)
-    both, beside_both = _play(setting, db, ("ours", "jdbc"), "both", bulk=True)
-    lines = [line(quick["ours"], beside=quick["pandas"], target=Target(times=3)), line(quick["pandas"])]
-    for found in (quick, both):
-        if "jdbc" in found:
-            lines += [line(found["ours"], beside=found["jdbc"], target=Target(times=2)), line(found["jdbc"])]
-    notes = [] if DRIVER.exists() else [f"the JDBC driver is not there ({DRIVER.name}); its lines are left out"]
-    title = f"{quick['ours'].samples[0].operations:,} events into Spark, by Java's quick compiler alone and by both"
-    louder = max(beside_quick, beside_both, key=lambda heard: heard.share)
-    return Section(title=title, lines=[*lines], company=louder, notes=notes)
+    plays = [Play(db=db, other="pandas", bulk=False)]
+    if DRIVER.exists():
+        plays += [Play(db=db, other="jdbc", bulk=bulk) for bulk in (False, True)]
+    lines, heard = [], []
+    for play in plays:
+        # pyspark starts one Java in a process, and how that compiles is said at its start
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            ours, other, company = process.submit(play.run, setting).result()
+        lines += [line(ours, beside=other, target=Target(times=3 if play.other == "pandas" else 2)), line(other)]
+        heard.append(company)
+    return Section(
+        title=f"{heads(db).events:,} events into Spark, with Java's quick compiler alone and with both",
+        lines=[*lines],
+        company=max(heard, key=lambda company: company.share),
+        notes=[] if DRIVER.exists() else [f"the JDBC driver is not there ({DRIVER.name}); its lines are left out"],
+    )
 
 
-def _play(
-    setting: Setting, db: Path, names: Sequence[str], compilers: str, *, bulk: bool
-) -> tuple[dict[str, Result], Company]:
-    """Who takes part, by name, in a session of their own; and who else was at work."""
-    shown = {"ours": "our source (ADBC, Arrow)", "pandas": "pandas, 100,000 rows", "jdbc": "Spark's JDBC reader"}
-    with TemporaryDirectory(dir=setting.scratch) as folder:
-        options = SparkOptions(
-            master=MASTER,
-            memory="2g",
-            folder=Path(folder),
-            bulk=bulk,
-            further={
+@dataclass(frozen=True, kw_only=True)
+class Play:
+    """Our source beside another reader, in a Java of their own."""
+
+    db: Path
+    #: of `Readers`
+    other: str
+    #: with both of Java's compilers
+    bulk: bool
+
+    def run(self, setting: Setting) -> tuple[Result, Result, Company]:
+        # not in the scratch folder: Java and Python talk through sockets, whose paths must be short
+        with TemporaryDirectory(prefix="md-") as folder:
+            further = {
                 "spark.driver.extraClassPath": str(DRIVER),
                 "spark.sql.execution.arrow.pyspark.enabled": "true",
-            },
-        )
-        spark = session(options)
-        try:
-            readers = Readers(spark, db)
-            playing = {name: getattr(readers, name) for name in names if name != "jdbc" or DRIVER.exists()}
-            contestants = [Contestant(name=f"{shown[name]}, {compilers}", play=play) for name, play in playing.items()]
-            for contestant in contestants:  # the first of each starts workers and compiles
-                contestant.play(Path(folder))
-            with company() as heard:
-                own = own_seconds()
-                results = interleave(setting, contestants)
-                everything = sum(sample.cpu for result in results for sample in result.samples)
-                # Spark's Java and its workers are waited for at the end only
-                heard.unwaited = everything - (own_seconds() - own)
-            return dict(zip(playing, results, strict=True)), heard
-        finally:
-            end(spark)
+            }
+            options = SparkOptions(master=MASTER, memory="2g", folder=Path(folder), bulk=self.bulk, further=further)
+            spark = session(options)
+            try:
+                readers = Readers(spark, self.db)
+                contestants = [self._contestant(readers, name) for name in ("ours", self.other)]
+                for contestant in contestants:  # the first of each starts workers and compiles
+                    contestant.play(Path(folder))
+                with company() as heard:
+                    own = own_seconds()
+                    results = interleave(setting, contestants)
+                    everything = sum(sample.cpu for result in results for sample in result.samples)
+                    # Spark's Java and its workers are waited for at the end only
+                    heard.unwaited = everything - (own_seconds() - own)
+            finally:
+                end(spark)
+        # a session does not go to another process
+        ours, other = (replace(result, contestant=replace(result.contestant, play=_played)) for result in results)
+        return ours, other, heard
+
+    def _contestant(self, readers: Readers, name: str) -> Contestant:
+        compilers = "both" if self.bulk else "quick"
+        return Contestant(name=f"{SHOWN[name]}, {compilers}", play=getattr(readers, name))
+
+
+def _played(_: Path) -> Sample:
+    raise AssertionError("it has been played")
 
 
 def _drop(rows: DataFrame) -> None:

@@ -4,7 +4,6 @@ there is room again it goes on without a hand."""
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,15 +35,9 @@ WORK = (
 
 
 @pytest.fixture
-def office(home: Path) -> Iterator[OfficeProcess]:
+def office(home: Path, mount: Callable[..., None]) -> Iterator[OfficeProcess]:
     """An office on a disk of its own, with 24 MiB."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a file system")
-    home.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(home)]
-    done = subprocess.run(mount, capture_output=True, text=True)
-    if done.returncode != 0:
-        pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
+    mount("size=24m")
     office = OfficeProcess(home, {**os.environ, **SETTINGS})
     try:
         office.start()
@@ -56,7 +49,6 @@ def office(home: Path) -> Iterator[OfficeProcess]:
         yield office
     finally:
         office.kill()
-        subprocess.run(["umount", "--lazy", str(home)], check=False, capture_output=True)
 
 
 def fill(home: Path) -> Path:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -43,18 +43,10 @@ def jobs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[Path]:
+def small(tmp_path: Path, mount: Callable[..., None]) -> Path:
     """A folder with eight megabytes."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a file system")
-    folder = tmp_path / "small"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=False, capture_output=True)
+    mount("size=8m", at=tmp_path / "small")
+    return tmp_path / "small"
 
 
 def fill(folder: Path, *, leave: int = 0) -> Path:

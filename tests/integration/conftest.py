@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -46,24 +45,3 @@ def shell(home: Path) -> Iterator[Shell]:
     yield shell
     if home.exists():
         shell.run("down")
-
-
-@pytest.fixture
-def mount(home: Path) -> Iterator[Callable[..., None]]:
-    """Put a file system of its own, in memory, under the home or a part of it; again, with "remount", changes it."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a file system")
-
-    mounted: list[Path] = []
-
-    def mount(*options: str, at: Path = home) -> None:
-        at.mkdir(parents=True, exist_ok=True)
-        command = ["mount", "-t", "tmpfs", "-o", ",".join(options), "tmpfs", str(at)]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode != 0:
-            pytest.skip(f"a file system cannot be mounted here: {done.stderr.strip()}")
-        mounted.append(at)
-
-    yield mount
-    for at in reversed(dict.fromkeys(mounted)):
-        subprocess.run(["umount", "--lazy", str(at)], check=False, capture_output=True)

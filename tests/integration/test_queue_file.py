@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -132,19 +131,15 @@ def test_an_empty_database_is_no_jobs_file_yet(tmp_path: Path) -> None:
     assert "opening a queue in it makes it so" in done.stderr
 
 
-def test_a_file_that_cannot_be_written_is_shown_as_it_stands(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_shown_as_it_stands(tmp_path: Path, mount: Callable[..., None]) -> None:
     disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "none", str(disk)], check=True)
-    try:
-        with Queue(disk / "jobs.db", "emails") as q:
-            q.send({"n": 1})
-        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
-        shell = Shell(home=tmp_path / "no-home")
-        assert shell.value("queue", "status", "--file", str(disk / "jobs.db"))["emails"]["ready"] == 1
-        assert [job["id"] for job in shell.value("queue", "list", "--file", str(disk / "jobs.db"))] == [1]
-        done = shell.run("queue", "cancel", "1", "--file", str(disk / "jobs.db"))
-        assert done.returncode == 1
-        assert "cannot be written" in done.stderr
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
+    mount("size=8m", at=disk)
+    with Queue(disk / "jobs.db", "emails") as q:
+        q.send({"n": 1})
+    mount("remount", "ro", at=disk)
+    shell = Shell(home=tmp_path / "no-home")
+    assert shell.value("queue", "status", "--file", str(disk / "jobs.db"))["emails"]["ready"] == 1
+    assert [job["id"] for job in shell.value("queue", "list", "--file", str(disk / "jobs.db"))] == [1]
+    done = shell.run("queue", "cancel", "1", "--file", str(disk / "jobs.db"))
+    assert done.returncode == 1
+    assert "cannot be written" in done.stderr

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,22 +18,11 @@ def home(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def mount(tmp_path: Path) -> Iterator[Mount]:
-    """Mounts a tmpfs with the given options: root ignores modes, so only a real file system can refuse it."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a file system of its own needs root")
-    mounted: list[Path] = []
+def disk(tmp_path: Path, mount: Callable[..., None]) -> Mount:
+    """Makes a disk with the given options: root ignores modes, so only a real file system can refuse it."""
 
     def make(options: str) -> Path:
-        point = tmp_path / f"disk{len(mounted)}"
-        point.mkdir()
-        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(point)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"this machine does not let root mount a tmpfs: {done.stderr.strip()}")
-        mounted.append(point)
-        return point
+        mount(options, at=tmp_path / "disk")
+        return tmp_path / "disk"
 
-    yield make
-    for point in mounted:
-        subprocess.run(["umount", str(point)], check=True)
+    return make

@@ -170,13 +170,13 @@ def fill(disk: Path) -> None:
             file.write(b"x" * 4096)
 
 
-def test_a_full_disk_is_one_sentence_and_loses_nothing(mount: Callable[[str], Path]) -> None:
-    disk = mount("size=128k")
-    home = Home(disk / "home")
+def test_a_full_disk_is_one_sentence_and_loses_nothing(disk: Callable[[str], Path]) -> None:
+    folder = disk("size=128k")
+    home = Home(folder / "home")
     change_settings(home, "limits.hops", 4)
     set_secret(home, "api_key", "hush-hush")
     settings_before, secrets_before = home.settings_file.read_bytes(), home.secrets_file.read_bytes()
-    fill(disk)
+    fill(folder)
     with pytest.raises(HomeError) as caught:
         change_settings(home, "limits.hops", 5)
     assert str(caught.value) == (
@@ -189,12 +189,12 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(mount: Callable[[str], Pa
     assert home.settings_file.read_bytes() == settings_before
     assert home.secrets_file.read_bytes() == secrets_before
     assert {path.name for path in home.path.iterdir() if path.is_file()} == {"settings.toml", "secrets.toml"}
-    (disk / "filler").unlink()
+    (folder / "filler").unlink()
     assert change_settings(home, "limits.hops", 5).limits.hops == 5
 
 
-def test_a_read_only_disk_is_one_sentence_and_can_still_be_read(mount: Callable[[str], Path]) -> None:
-    home = Home(mount("size=1m"))
+def test_a_read_only_disk_is_one_sentence_and_can_still_be_read(disk: Callable[[str], Path]) -> None:
+    home = Home(disk("size=1m"))
     change_settings(home, "limits.hops", 4)
     set_secret(home, "api_key", "hush-hush")
     subprocess.run(["mount", "-o", "remount,ro", str(home.path)], check=True)

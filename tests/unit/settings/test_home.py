@@ -110,24 +110,24 @@ def test_a_home_below_a_file(tmp_path: Path) -> None:
         Home(tmp_path / "file" / "home").prepare()
 
 
-def test_a_new_home_on_a_read_only_disk(mount: Callable[[str], Path]) -> None:
-    home = Home(mount("ro") / "home")
+def test_a_new_home_on_a_read_only_disk(disk: Callable[[str], Path]) -> None:
+    home = Home(disk("ro") / "home")
     with pytest.raises(HomeError) as caught:
         home.prepare()
     told = f"The home {home.path} cannot be used: {home.path} cannot be created, the file system is read-only."
     assert str(caught.value) == told
 
 
-def test_a_complete_home_on_a_disk_that_became_read_only(mount: Callable[[str], Path]) -> None:
-    home = Home(mount("size=1m"))
+def test_a_complete_home_on_a_disk_that_became_read_only(disk: Callable[[str], Path]) -> None:
+    home = Home(disk("size=1m"))
     home.prepare()
     subprocess.run(["mount", "-o", "remount,ro", str(home.path)], check=True)
     with pytest.raises(HomeError, match="cannot be written, the file system is read-only"):
         home.prepare()
 
 
-def test_a_full_disk(mount: Callable[[str], Path]) -> None:
-    home = Home(mount("size=1m,nr_inodes=4"))
+def test_a_full_disk(disk: Callable[[str], Path]) -> None:
+    home = Home(disk("size=1m,nr_inodes=4"))
     with pytest.raises(HomeError, match="cannot be created, the disk is full"):
         home.prepare()
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -313,16 +313,9 @@ def test_a_lock_that_is_never_let_go_fails_the_whole_batch_once(bench: Bench, mo
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode != 0:
-        pytest.skip("a file system of its own, to be filled up, can only be mounted by root")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+def small_disk(tmp_path: Path, mount: Callable[..., None]) -> Path:
+    mount("size=2m", at=tmp_path / "small")
+    return tmp_path / "small"
 
 
 def test_a_full_disk_fails_the_guilty_and_the_writer_lives_on(small_disk: Path, clock: ManualClock) -> None:
