@@ -13,6 +13,7 @@ import pytest
 from manydesks.domain.errors import ManyDesksError, StoreFull
 from manydesks.store.reader import Reader
 from manydesks.testing.audit import complaints
+from manydesks.testing.disk import fill
 from manydesks.testing.office import OfficeProcess
 
 SETTINGS = {
@@ -49,19 +50,6 @@ def office(home: Path, mount: Callable[..., None]) -> Iterator[OfficeProcess]:
         yield office
     finally:
         office.kill()
-
-
-def fill(home: Path) -> Path:
-    """Take all the room there is."""
-    ballast = home / "ballast"
-    with ballast.open("ab", buffering=0) as file:
-        for block in (1 << 20, 1 << 12, 1):
-            try:
-                while file.write(b"\0" * block):
-                    pass
-            except OSError:
-                continue
-    return ballast
 
 
 def send(office: OfficeProcess) -> dict[str, int]:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from manydesks.testing.audit import complaints
+from manydesks.testing.disk import BALLAST, fill
 from manydesks.testing.office import OfficeProcess
 
 #: a step's name → where it is
@@ -32,21 +33,9 @@ SETTINGS = {
     "MANYDESKS_RUNNER__HEARTBEAT_SECONDS": "10",
     "MANYDESKS_RUNNER__STOP_SECONDS": "1",
 }
-BALLAST = "ballast"
 
 
 # the host whose disk becomes full
-
-
-def fill(folder: Path) -> None:
-    """Take all the room there is."""
-    with (folder / BALLAST).open("ab", buffering=0) as file:
-        for block in (1 << 20, 1 << 12, 1):
-            try:
-                while file.write(b"\0" * block):
-                    pass
-            except OSError:
-                continue
 
 
 def arm(step: str, sessions: Path) -> None:

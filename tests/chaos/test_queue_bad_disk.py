@@ -31,6 +31,7 @@ from manydesks.queue.ear import Ear
 from manydesks.queue.file import ear_folder
 from manydesks.store import patience
 from manydesks.store.store import Store
+from manydesks.testing.disk import fill
 from manydesks.testing.jobs import trouble
 from manydesks.testing.power import Disk
 
@@ -47,20 +48,6 @@ def small(tmp_path: Path, mount: Callable[..., None]) -> Path:
     """A folder with eight megabytes."""
     mount("size=8m", at=tmp_path / "small")
     return tmp_path / "small"
-
-
-def fill(folder: Path, *, leave: int = 0) -> Path:
-    """Take all the room there is, but for `leave` bytes."""
-    ballast = folder / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        for block in (1 << 20, 1 << 12, 1):
-            try:
-                while file.write(b"\0" * block):
-                    pass
-            except OSError:
-                continue
-        file.truncate(max(0, file.tell() - leave))
-    return ballast
 
 
 # a full disk

@@ -10,23 +10,11 @@ from pathlib import Path
 import pytest
 
 from manydesks.domain.errors import ManyDesksError, StoreFull
+from manydesks.testing.disk import fill
 from manydesks.testing.office import OfficeProcess
 from manydesks.testing.shell import Shell
 
 Mount = Callable[..., None]
-
-
-def fill(home: Path) -> Path:
-    """Take all the room there is."""
-    ballast = home / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        for block in (1 << 20, 1 << 12, 1):
-            try:
-                while file.write(b"\0" * block):
-                    pass
-            except OSError:
-                continue
-    return ballast
 
 
 def test_a_read_only_home(shell: Shell, home: Path, mount: Mount) -> None:

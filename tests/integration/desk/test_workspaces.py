@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from manydesks.runner.program import find_program
+from manydesks.testing.disk import fill
 from manydesks.testing.model import ScriptedModel, ToolCall, Turn
 from manydesks.testing.office import OfficeProcess
 from manydesks.testing.shell import Shell
@@ -25,15 +25,6 @@ needs_claude = pytest.mark.skipif(find_program("claude") is None, reason="claude
 
 def said(message: dict[str, Any]) -> list[str]:
     return [r["text"] for r in message["responses"] if r["operation"] == "message" and r["status"] == "acked"]
-
-
-def fill(folder: Path) -> None:
-    """Take all the room there is, to the last byte."""
-    with (folder / "ballast").open("wb", buffering=0) as file:
-        for block in (1 << 16, 1 << 12, 1):
-            with contextlib.suppress(OSError):
-                while file.write(b"\0" * block):
-                    pass
 
 
 def spoil(how: str, workspace: Path, mount: Mount) -> None:

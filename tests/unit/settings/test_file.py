@@ -4,7 +4,6 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import stat
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from manydesks.settings.home import Home
 from manydesks.settings.load import load_settings
 from manydesks.settings.model import Settings, sections
 from manydesks.settings.secrets import load_secrets, set_secret
+from manydesks.testing.disk import fill
 
 
 def test_a_change_keeps_comments_and_order(home: Home) -> None:
@@ -164,19 +164,13 @@ def test_the_lock_is_free_after_an_error_inside_it(home: Home) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def fill(disk: Path) -> None:
-    with (disk / "filler").open("wb", buffering=0) as file:
-        while shutil.disk_usage(disk).free:
-            file.write(b"x" * 4096)
-
-
 def test_a_full_disk_is_one_sentence_and_loses_nothing(disk: Callable[[str], Path]) -> None:
     folder = disk("size=128k")
     home = Home(folder / "home")
     change_settings(home, "limits.hops", 4)
     set_secret(home, "api_key", "hush-hush")
     settings_before, secrets_before = home.settings_file.read_bytes(), home.secrets_file.read_bytes()
-    fill(folder)
+    ballast = fill(folder)
     with pytest.raises(HomeError) as caught:
         change_settings(home, "limits.hops", 5)
     assert str(caught.value) == (
@@ -189,7 +183,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(disk: Callable[[str], Pat
     assert home.settings_file.read_bytes() == settings_before
     assert home.secrets_file.read_bytes() == secrets_before
     assert {path.name for path in home.path.iterdir() if path.is_file()} == {"settings.toml", "secrets.toml"}
-    (folder / "filler").unlink()
+    ballast.unlink()
     assert change_settings(home, "limits.hops", 5).limits.hops == 5
 
 
