@@ -218,6 +218,7 @@ def manydesks(home: Path, python: Path, *words: str) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+@pytest.mark.kills
 def test_a_standalone_cluster_that_loses_a_worker_makes_the_same_tables(
     office: Office, bare_python: Path, tmp_path: Path
 ) -> None:

@@ -82,6 +82,7 @@ def start(lake: Path, keep: float, fatal: int) -> subprocess.CompletedProcess[st
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
+@pytest.mark.kills
 @pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.deep)])
 def test_a_compact_that_is_killed_changes_no_row(ledger: Ledger, lake: Path, tmp_path: Path, kills: int) -> None:
     choice = random.Random(kills)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from manydesks.pipeline.columns import TableSpec
     from tests.pipeline.conftest import Damage, Ledger, TableRows
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.kills, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 #: many small transactions, so that a kill meets every step of one: the writing, the commit, and what follows it
 BEGIN = """

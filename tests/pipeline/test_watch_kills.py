@@ -19,7 +19,7 @@ from manydesks.desk.sandboxes import tree
 from manydesks.pipeline.session import SCRATCH
 from manydesks.testing.office import OfficeProcess
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.kills, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 
 SECONDS = 600.0
 
