@@ -32,7 +32,7 @@ from manydesks.pipeline.jobs.silver import Silver
 from manydesks.pipeline.jobs.step import Progress
 from manydesks.pipeline.lock import hold
 from manydesks.pipeline.rebuilding import begin_rebuild, unbuilt
-from manydesks.pipeline.silver import MESSAGES, SILVER
+from manydesks.pipeline.silver import MESSAGES, SILVER, TRANSCRIPTS
 from manydesks.testing.history import DAY_MS, Made, Shape, history
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 #: so far apart that one day is in the past of the next, and one is not; few, since each costs a file of every table
 DAYS = (0, 20, 60)
+
+EDITED, TOLD, ANSWER = "a pelican instead", "what is it? It is an owl.", "a heron"
+ERASED_LATER = "zebra crossing zebra crossing"
 
 
 def quiet(step: str, done: int, total: int) -> None: ...
@@ -72,17 +75,20 @@ def bring(
 
 
 def late(events: list[Made]) -> list[Made]:
-    """Days later a dead message is given new attempts and dies again, a tool ends that never began, and the clock was
-    wrong by a month."""
+    """Days later a dead message is edited, given new attempts and dies again, a question of long ago is answered, a
+    message goes on with what it waited for, a tool ends that never began, and the clock was wrong by a month."""
     dead = next(event for event in events if event.kind == "message_dead")
     done = next(event for event in events if event.kind == "message_completed")
     stored = next(event for event in events if event.kind == "message_enqueued" and event.agent == dead.agent)
     at = events[-1].at + DAY_MS
     early = replace(stored, at=events[0].at - 31 * DAY_MS, trace="trace_early", message="m_early", text="an early word")
     return [
-        replace(dead, kind="message_requeued", at=at, run=None, data={"actor": "owner", "edited": False}),
+        replace(dead, kind="message_requeued", at=at, run=None, text=EDITED, data={"actor": "owner", "edited": True}),
         replace(dead, at=at + 5, data={**dead.data, "reason": "again"}),
         replace(done, kind="tool_done", at=at, run="run_unknown", data={"tool": "Bash", "call": "c9", "ok": True}),
+        replace(done, kind="question_answered", at=at + 6, text=ANSWER, data={"question": "q1", "by": "kim"}),
+        replace(stored, kind="message_held", at=at + 7, text=None, data={"reason": "join", "ref": "join_9"}),
+        replace(stored, kind="message_released", at=at + 8, text=TOLD, data={"ref": "join_9"}),
         early,
     ]
 
@@ -90,7 +96,10 @@ def late(events: list[Made]) -> list[Made]:
 def days_apart(seed: int) -> list[Made]:
     begins = Shape(events=0).begins
     shapes = (Shape(events=150, agents=2, days=1, seed=seed + day, begins=begins + day * DAY_MS) for day in DAYS)
-    return [event for shape in shapes for event in history(shape)]
+    events = [event for shape in shapes for event in history(shape)]
+    first = next(number for number, event in enumerate(events) if event.kind == "message_enqueued")
+    events[first] = replace(events[first], text=ERASED_LATER)
+    return events
 
 
 @pytest.mark.parametrize(
@@ -107,6 +116,8 @@ def test_a_table_that_grew_is_one_that_was_made_at_once(
     grown, at_once = tmp_path / "grown", tmp_path / "at-once"
     for begin, end in zip([0, *cuts, usual], [*cuts, usual, len(events)], strict=True):
         ledger.tell(events[begin:end])
+        if end == len(events):
+            erase(ledger, ERASED_LATER)
         if begin == cuts[0]:
             # half of the tables are ahead of the others now
             with pytest.raises(Killed):
@@ -133,6 +144,14 @@ def test_a_table_that_grew_is_one_that_was_made_at_once(
         assert table_rows(grown, spec) == table_rows(at_once, spec), spec.name
     [again] = [row for row in tables.read(spark, at_once, DEAD_LETTERS).collect() if row["deaths"] == 2]
     assert (again["reason"], again["still_dead"]) == ("again", True)
+    said = tables.read(spark, grown, TRANSCRIPTS).collect()
+    changed = {row["operation"]: row["text"] for row in said if row["role"] == "user" and row["operation"]}
+    assert changed == {"edited": EDITED, "told": TOLD, "answer": ANSWER}
+    [edited] = [row["body"] for row in said if row["text"] == EDITED]
+    dead = tables.read(spark, grown, MESSAGES).where(f"message_id = '{again['message_id']}'").first()
+    assert dead is not None
+    assert dead["body"] == edited
+    assert [row["text"] for row in said if row["erased"]] == [None]
 
 
 def test_only_days_that_something_happened_to_are_rewritten(grown: Grown, spark: SparkSession, tmp_path: Path) -> None:

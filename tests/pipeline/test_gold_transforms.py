@@ -33,11 +33,12 @@ TEXTS = {
 
 
 def test_terms(spark: SparkSession) -> None:
-    rows = [("2026-01-01", number, "t", 0, f"a{number}", "user", text) for number, text in enumerate(TEXTS)]
-    rows.append(("2026-01-01", 90, "t", 0, "erased", "user", None))
-    rows.append(("2026-01-01", 91, "t", 0, "answers", "assistant", "not counted"))
-    rows.append(("2026-01-01", 92, "t", 0, "office", "system", "not counted"))
-    schema = "day string, seq bigint, trace string, at bigint, agent string, role string, text string"
+    rows = [("2026-01-01", number, "t", 0, f"a{number}", "user", None, text) for number, text in enumerate(TEXTS)]
+    rows.append(("2026-01-01", 90, "t", 0, "erased", "user", None, None))
+    rows.append(("2026-01-01", 91, "t", 0, "answers", "assistant", "message", "not counted"))
+    rows.append(("2026-01-01", 92, "t", 0, "office", "system", "notice", "not counted"))
+    rows.append(("2026-01-01", 93, "t", 0, "waited", "user", "told", "not counted"))
+    schema = "day string, seq bigint, trace string, at bigint, agent string, role string, operation string, text string"
     said = spark.createDataFrame(rows, schema)
     found = terms_of_silver(said).collect()
     # long ones are worked on side by side, which changes nothing but the order

@@ -48,7 +48,8 @@ hop long one Hand-offs from the arrival to it.
 priority long one Its priority between lanes.
 by text one How it was routed: tag, prefix, default, wiring, hand-off, chain, join, room or answer.
 team text one The team through which it was routed.
-body long one Its text, a row of `bodies`.
+body long last:body_seq Its text, a row of `bodies`; of one that was replaced, the last.
+body_seq long max The event of that.
 created_at long one When it was stored.
 status text last:status_seq Its state: pending, held, processing, completed, dead or cancelled.
 status_at long last:status_seq When it came into this state.
@@ -216,7 +217,7 @@ cost_microusd long one What it cost, in millionths of a dollar; NULL: unknown.
 TRANSCRIPTS = table(
     "transcripts",
     "silver/transcripts",
-    "What was said, in order: a row for each message and each response, with its text.",
+    "What was said, in order: a row for each text of a message, each answer to a question and each response.",
     """
 day text! made The UTC day of its trace's first event.
 seq long! key The event that stored it.
@@ -224,15 +225,16 @@ trace text one Its trace.
 at long one When.
 agent text one The agent that was spoken to, or spoke.
 role text one user, assistant or system.
-sender text one Who said it.
+sender text one Who said it; NULL: the office.
 message text one The message, or the one that is answered.
 run text one The run that said it.
 response long one The response, if it is one.
-operation text one Of a response: message, notice, edit, reaction, card or ask_question.
+operation text one Of a response as in `responses`; else edited, told or answer; NULL: a message as it was stored.
 body long one The text's number.
 text text made The text; NULL if it was erased.
 erased flag made Whether it was erased.
 """,
+    making=2,
 )
 
 SILVER = (TRACES, MESSAGES, RUNS, RESPONSES, HANDOFFS, SPANS, QUARANTINED_SPANS, USAGE, TRANSCRIPTS)

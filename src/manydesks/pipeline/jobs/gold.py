@@ -181,7 +181,7 @@ class Gold:
         after = min(self._from(TERMS_DAILY), self._from(TOPICS_DAILY))
         erased = self._erased()
         texts = tables.read(self._spark, self._lake, TRANSCRIPTS)
-        asked = texts.where((F.col("role") == "user") & F.col("agent").isNotNull()).withColumn("own", day_of("at"))
+        asked = topics.asked(texts).withColumn("own", day_of("at"))
         found = asked.groupBy(F.col(DAY).alias("silver"), "agent", "own").agg(F.max("seq").alias("seq")).collect()
         forgot = set(erased) if self._forgot() else set()
         plan = Topics(

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
+
+from manydesks.pipeline.transforms.transcripts import EDITED, TOLD
 
 #: a sign below somebody else's message is no turn
 NO_TURN = ("reaction",)
+#: the text of a message is this one from then on
+REPLACES = (EDITED, TOLD)
 
 
 def of_silver(transcripts: DataFrame, messages: DataFrame) -> DataFrame:
     """A row for each trace and agent: day, trace, agent, first_seq, at, outcome, erased and turns (seq, role, content).
 
-    What was erased is no turn; it is only counted. A conversation of which nothing is left has no row. Both tables
-    must have their traces whole.
+    Of a message whose text was replaced, the last one is the turn. What was erased is none; it is only counted. A
+    conversation of which nothing is left has no row. Both tables must have their traces whole.
     """
     said = transcripts.where(
         F.col("agent").isNotNull() & (F.col("operation").isNull() | ~F.col("operation").isin(*NO_TURN))
     )
+    stored_or_replaced = F.col("operation").isNull() | F.col("operation").isin(*REPLACES)
+    texts = F.col("message").isNotNull() & F.col("response").isNull() & stored_or_replaced
+    last = F.max(F.when(texts, F.col("seq"))).over(Window.partitionBy("trace", "agent", "message"))
+    said = said.withColumn("last", last).where(~texts | (F.col("seq") == F.col("last")))
     there = ~F.col("erased") & F.col("text").isNotNull() & (F.trim("text") != "")
     turn = F.struct("seq", "role", F.col("text").alias("content"))
     rows = said.groupBy("day", "trace", "agent").agg(

@@ -24,6 +24,8 @@ STATES = {
 ENDS = "message_completed message_dead message_cancelled"
 FAILS = "message_retried message_dead"
 DIES = "message_dead"
+#: of which some have a text: it is the message's from then on
+SAYS = "message_enqueued message_released message_requeued"
 FIELDS = "channel conversation sender kind hop from_agent priority by team queue_ms reason class"
 
 
@@ -48,7 +50,8 @@ def of_events(events: DataFrame) -> DataFrame:
         priority=when(stored, "d_priority"),
         by=when("agent_routed", "d_by"),
         team=when("agent_routed", "d_team"),
-        body=when(stored, "body"),
+        body=when(SAYS, "body"),
+        body_seq=when(SAYS, "if(body is not null, seq, null)"),
         created_at=when(stored, "at"),
         status=state,
         status_at=when(moved, "at"),

@@ -9,13 +9,18 @@ from pyspark.sql import functions as F
 
 from manydesks.pipeline.silver import TRANSCRIPTS
 from manydesks.pipeline.transforms.fold import partial
-from manydesks.pipeline.transforms.ledger import by_kind, events_of, when
+from manydesks.pipeline.transforms.ledger import by_kind, events_of, quoted, when
 
 STORED, READY = "message_enqueued", "response_ready"
+#: a message waited for answers, and its text is now its own with these; somebody gave it another; a person's answer
+RELEASED, REQUEUED, ANSWERED = "message_released", "message_requeued", "question_answered"
+#: what they are called in the column `operation`
+TOLD, EDITED, ANSWER = "told", "edited", "answer"
 
 
 def of_events(events: DataFrame) -> DataFrame:
-    found = events_of(events, f"{STORED} {READY}", "sender kind from_agent response operation")
+    kinds = f"{STORED} {RELEASED} {REQUEUED} {ANSWERED} {READY}"
+    found = events_of(events, kinds, "sender kind from_agent response operation actor by")
     found = found.where("body is not null")
     user = "if(d_kind = 'system', 'system', 'user')"
     says = "if(d_operation = 'notice', 'system', 'assistant')"
@@ -26,12 +31,16 @@ def of_events(events: DataFrame) -> DataFrame:
         trace="trace",
         at="at",
         agent="agent",
-        role=by_kind({STORED: user, READY: says}),
-        sender=by_kind({STORED: "coalesce(d_from_agent, d_sender)", READY: "agent"}),
+        role=by_kind({STORED: user, f"{RELEASED} {REQUEUED} {ANSWERED}": quoted("user"), READY: says}),
+        sender=by_kind(
+            {STORED: "coalesce(d_from_agent, d_sender)", REQUEUED: "d_actor", ANSWERED: "d_by", READY: "agent"}
+        ),
         message="message",
-        run="run",
+        run=when(f"{STORED} {READY}", "run"),
         response=when(READY, "d_response"),
-        operation=when(READY, "d_operation"),
+        operation=by_kind(
+            {RELEASED: quoted(TOLD), REQUEUED: quoted(EDITED), ANSWERED: quoted(ANSWER), READY: "d_operation"}
+        ),
         body="body",
     )
 

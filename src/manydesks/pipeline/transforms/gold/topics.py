@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from manydesks.pipeline.transforms.gold.days import dated
 from manydesks.pipeline.transforms.gold.stopwords import STOP_WORDS
+from manydesks.pipeline.transforms.transcripts import TOLD
 
 #: how many days before are held against a day
 PAST = 28
@@ -30,11 +31,15 @@ GAP = "0"
 BETWEEN = r"[^\p{L}\p{M}0]+"
 
 
+def asked(transcripts: DataFrame) -> DataFrame:
+    """What people and other agents said to an agent; not what the office told it again, with answers from elsewhere."""
+    told = F.coalesce(F.col("operation"), F.lit("")) == TOLD
+    return transcripts.where((F.col("role") == "user") & F.col("agent").isNotNull() & ~told)
+
+
 def terms_of_silver(transcripts: DataFrame, parts: int = 1) -> DataFrame:
     """`terms_daily` of the days of these messages; `parts`: to be worked on side by side."""
-    said = dated(transcripts, "at").where(
-        (F.col("role") == "user") & F.col("agent").isNotNull() & F.col("text").isNotNull()
-    )
+    said = dated(asked(transcripts), "at").where(F.col("text").isNotNull())
     if parts > 1:
         # as they are counted, so that only the texts are moved, and not the many words that are made of them
         said = said.repartition(parts, "day", "agent")
