@@ -17,12 +17,17 @@ import deltalake
 from manydesks.domain.clock import SystemClock
 from manydesks.domain.errors import PipelineError, TableDamaged
 from manydesks.pipeline import tables
-from manydesks.pipeline.bronze import BODIES, EVENTS
+from manydesks.pipeline.bronze import BODIES, EVENTS, PIPELINE_RUNS
 from manydesks.pipeline.columns import TableSpec
 from manydesks.pipeline.gold import COST_DAILY, GOLD
 from manydesks.pipeline.jobs.archive import archive
+from manydesks.pipeline.jobs.compact import compact
+from manydesks.pipeline.jobs.runs import latest
 from manydesks.pipeline.jobs.whole import RunReport, run
 from manydesks.pipeline.lock import hold
+from manydesks.pipeline.quality import check_ledger
+from manydesks.pipeline.query import query
+from manydesks.pipeline.report.write import report
 from manydesks.pipeline.schemas import TABLES
 from manydesks.pipeline.silver import MESSAGES, QUARANTINED_SPANS, SILVER, TRACES, USAGE
 from manydesks.pipeline.tables import Mark
@@ -172,6 +177,40 @@ def test_a_table_whose_log_was_damaged_is_removed_and_made_anew(
             shutil.rmtree(lake / spec.folder)
         run(ledger.path, lake, spark, lambda *_: None, rebuild=number == 1)
         assert contents(lake) == whole
+
+
+def test_a_damaged_file_is_one_sentence_and_a_rebuild_makes_it_anew(
+    ledger: Ledger, lake: Path, spark: SparkSession, contents: Contents, tmp_path: Path
+) -> None:
+    """Of each layer; also where the file is read without Spark."""
+    copy = shutil.copytree(lake, tmp_path / "copy")
+    ledger.tell(history(LATER))
+    for spec in (EVENTS, *SILVER, *GOLD, PIPELINE_RUNS):
+        for number, file in enumerate(tables.files(copy, spec)):
+            file.unlink() if number else file.write_bytes(file.read_bytes()[:50])
+
+    def refused(work: Callable[[], Any]) -> str:
+        with pytest.raises(PipelineError, match=r" of the table '\w+' cannot be read \(") as told:
+            work()
+        assert str(told.value).count("\n") == 0
+        return str(told.value)
+
+    archive_lost = "it is the archive itself"
+    assert archive_lost in refused(lambda: bring(ledger, copy, spark))
+    assert archive_lost in refused(lambda: check_ledger(copy, ledger.path))
+    assert "the next run begins it anew" in refused(lambda: latest(copy))
+    for path in tables.files(lake, EVENTS):
+        shutil.copy(path, copy / Path(path).relative_to(lake))
+    rebuild = "`manydesks pipeline rebuild` makes it anew"
+    assert rebuild in refused(lambda: bring(ledger, copy, spark))
+    assert "the next run begins it anew" in refused(lambda: compact(copy, lambda *_: None))
+    assert rebuild in refused(lambda: report(copy, 92))
+    sql = "select count(agent) from messages"
+    assert rebuild in refused(lambda: query(copy, sql, spark))
+    shutil.rmtree(copy / PIPELINE_RUNS.folder)
+    run(ledger.path, copy, spark, lambda *_: None, rebuild=True)
+    bring(ledger, lake, spark)
+    assert contents(copy) == contents(lake)
 
 
 def test_what_was_archived_before_a_column_was_there_has_none(ledger: Ledger, lake: Path, spark: SparkSession) -> None:

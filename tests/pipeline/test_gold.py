@@ -84,7 +84,8 @@ def late(events: list[Made]) -> list[Made]:
     early = replace(stored, at=events[0].at - 31 * DAY_MS, trace="trace_early", message="m_early", text="an early word")
     return [
         replace(dead, kind="message_requeued", at=at, run=None, text=EDITED, data={"actor": "owner", "edited": True}),
-        replace(dead, at=at + 5, data={**dead.data, "reason": "again"}),
+        # by a clock that was set back to a day before its first death
+        replace(dead, at=dead.at - 3 * DAY_MS, data={**dead.data, "reason": "again"}),
         replace(done, kind="tool_done", at=at, run="run_unknown", data={"tool": "Bash", "call": "c9", "ok": True}),
         replace(done, kind="question_answered", at=at + 6, text=ANSWER, data={"question": "q1", "by": "kim"}),
         replace(stored, kind="message_held", at=at + 7, text=None, data={"reason": "join", "ref": "join_9"}),

@@ -8,10 +8,11 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
-from manydesks.pipeline.silver import MESSAGES, RUNS, SPANS, TRACES
+from manydesks.pipeline.silver import HANDOFFS, MESSAGES, RESPONSES, RUNS, SPANS, TRACES
+from manydesks.pipeline.transforms.gold import agents, costs, traces
 from manydesks.pipeline.transforms.gold import percentiles as of
-from manydesks.pipeline.transforms.gold import traces
 from manydesks.pipeline.transforms.gold.topics import MOST, terms_of_silver, topics_of_terms
+from manydesks.pipeline.transforms.traces import day_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,11 +59,11 @@ def test_the_fifty_most_unusual_stay(spark: SparkSession) -> None:
     terms = spark.createDataFrame(
         rows, "day string, agent string, term string, words bigint, messages bigint, count bigint"
     )
-    agents = spark.createDataFrame([("ada", "2025-06-01")], "agent string, first_day string")
-    found = topics_of_terms(terms, agents).where("day = '2026-01-30'").collect()
+    began = spark.createDataFrame([("ada", "2025-06-01")], "agent string, first_day string")
+    found = topics_of_terms(terms, began).where("day = '2026-01-30'").collect()
     # w00 was said 28 times in 28 days, w01 on the 29th day before: that is forgotten; ties go by the alphabet
     assert sorted(row["term"] for row in found) == [f"w{number:02}" for number in range(1, MOST + 1)]
-    [usual] = topics_of_terms(terms.where("term = 'w00' and day = '2026-01-30' or count = 28"), agents).where(
+    [usual] = topics_of_terms(terms.where("term = 'w00' and day = '2026-01-30' or count = 28"), began).where(
         "day = '2026-01-30'"
     ).collect()  # fmt: skip
     assert (usual["expected"], usual["burst"]) == (1.0, 0.0)
@@ -94,3 +95,26 @@ def test_a_path_through_what_goes_on_and_a_run_whose_span_cannot_be(spark: Spark
     [found] = traces.of_silver(arrived, rows(MESSAGES), rows(RUNS), spans).collect()
     assert found["critical_path"] == "a → b (not ended) > waits for b (1,500 ms)"
     assert found["runs"] == 1
+    # a clock that was set back and forth: what lies before the arrival is no part of the trace's time
+    later = rows(TRACES, {"first_at": 1500, "last_at": 1510, "first_seq": 1, "last_seq": 2, "events": 2})
+    [found] = traces.of_silver(later, rows(MESSAGES), rows(RUNS), spans).collect()
+    assert (found["total_ms"], found["critical_path_ms"]) == (10, 10)
+    never = rows(TRACES, {"first_at": 1600, "last_at": 1600, "first_seq": 1, "last_seq": 2, "events": 2})
+    [found] = traces.of_silver(never, rows(MESSAGES), rows(RUNS), spans).collect()
+    assert (found["total_ms"], found["critical_path_ms"]) == (None, 0)
+
+
+def test_a_number_that_is_too_large_stops_no_table(spark: SparkSession) -> None:
+    """Nor does a moment that no clock says."""
+    run = {"day": "2026-01-01", "trace": "t", "agent": "ada", "outcome": "completed", "started_at": 0}
+    dear = {"cost_microusd": 2**62, "input_tokens": 2**62, "output_tokens": 1}
+    runs = spark.createDataFrame([{**run, **dear, "run": f"r{number}"} for number in range(3)], RUNS.schema)
+    [cost] = costs.of_silver(runs).collect()
+    assert (cost["runs"], cost["cost_usd"], cost["input_tokens"], cost["output_tokens"]) == (3, None, None, 3)
+    nothing = [spark.createDataFrame([], spec.schema) for spec in (MESSAGES, RESPONSES, HANDOFFS)]
+    [day] = agents.of_silver(nothing[0], runs, *nothing[1:]).collect()
+    assert (day["runs"], day["cost_usd"], day["input_tokens"], day["output_tokens"]) == (3, None, None, 3)
+    odd = [(2**62,), (-(2**62),), (0,), (None,)]
+    days = spark.createDataFrame(odd, "at bigint").select(day_of("at")).collect()
+    assert [row[0] for row in days][2:] == ["1970-01-01", None]
+    assert all(row[0] for row in days[:2])

@@ -198,8 +198,7 @@ t13 hold:m21:199   -             1000  1000  ?    -      # it had entered the la
 t13 hold:m21:201   -             3000  3000  ?    path
 t13 queue:m21:r21  hold:m21:201  200   200   yes  path
 t13 run:r21        queue:m21:r21 1000  1000  yes  path
-t14 queue:m22:r22  -             0     0     yes  path
-t14 run:r22        queue:m22:r22 ?     ?     ?    -
+t14 run:r22        -             ?     ?     ?    path   # the wait before it cannot be
 """
 
 
@@ -221,6 +220,7 @@ def test_spans_that_cannot_be(golden: Golden) -> None:
         ("t9", "tool:r17:c1", "it ends before it begins"),
         ("t9", "tool:r17:c9", "it has no beginning"),
         ("t13", "tool:r99:c5", "the run that led to it is not in its trace"),
+        ("t14", "queue:m22:r22", "it begins before what led to it"),  # five seconds before the arrival
     }
 
 
@@ -430,7 +430,7 @@ def test_trace_summary(golden: Golden) -> None:
         ("t11", 2, 2, 0, 1, 1, 0, 0, 5400, 5400, 0.009, 0, "done"),
         ("t12", 1, 1, 0, 1, 1, 0, 0, 4600, 4600, None, 0, "done"),
         ("t13", 1, 1, 0, 1, 1, 0, 0, 5700, 4200, None, 1, "done"),  # 3000 + 200 + 1000
-        ("t14", 1, 1, 0, 1, 1, 0, 0, None, 0, None, 0, "open"),  # by the clock it ended before it began
+        ("t14", 1, 1, 0, 1, 1, 0, 0, None, None, None, 0, "open"),  # nothing that can be has ended
     }
     paths = dict(golden.rows("trace_summary", "trace critical_path"))
     assert paths["t4"] == (

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
 from manydesks.pipeline.bronze import EVENTS
-from manydesks.pipeline.silver import SPANS
-from manydesks.pipeline.transforms import paths, spans
+from manydesks.pipeline.silver import SPANS, TRACES
+from manydesks.pipeline.transforms import paths, spans, traces
 from manydesks.pipeline.transforms.fold import merged
 from manydesks.testing.history import Made
 
@@ -50,10 +50,12 @@ def found(spark: SparkSession) -> dict[str, tuple[set[Row], set[Row]]]:
         for cut in case.cuts():
             for seq, each in enumerate(case.events, start=1):
                 parts[seq > cut].append(row(each, seq, trace=f"{name} {cut}"))
-    first, second = (spans.of_events(spark.createDataFrame(part, EVENTS.schema)) for part in parts)
+    before, after = (spark.createDataFrame(part, EVENTS.schema) for part in parts)
+    began = merged(TRACES, traces.of_events(before))
+    first, second = (spans.of_events(part) for part in (before, after))
     # as silver has them when the second part comes: the sound and the others
-    old = paths.judged(merged(SPANS, first)).select(*first.columns)
-    whole = paths.judged(merged(SPANS, second.unionByName(old))).cache()
+    old = paths.judged(merged(SPANS, first), began).select(*first.columns)
+    whole = paths.judged(merged(SPANS, second.unionByName(old)), began).cache()
     try:
         placed = paths.placed(paths.sound(whole))
         sound = by_trace(placed, "span_id", "parent_id", "duration_ms", "self_ms", "ok")
@@ -286,13 +288,42 @@ CASES = {
         sound={
             ("queue:m:r0", None, 0, 0, True),
             ("run:r0", "queue:m:r0", 100, 100, False),
-            # the wait for it cannot be: it follows from what led to that
-            ("run:r1", "run:r0", 100, 100, True),
+            # the wait for it cannot be, and by the clock it cannot follow from what led to that either
+            ("run:r1", None, 100, 100, True),
         },
         bad={
             ("tool:r0:c1", "it begins before what led to it"),
             ("queue:m:r1", "it begins before what led to it"),
         },
+    ),
+    "a clock that is set back between the arrival and the run, and forth after it": Case(
+        events=[
+            event(9000, "message_enqueued"),
+            event(1000, "message_received", run="r0", attempt=1, queue_ms=0),
+            event(1100, "chain_handoff", message="m2", run="r0", **{"from": "ada", "to": "ada"}),
+            event(1200, "message_completed", run="r0"),
+            event(9300, "message_received", message="m2", run="r1", attempt=1, queue_ms=0),
+            event(9400, "message_completed", message="m2", run="r1"),
+        ],
+        sound={
+            ("run:r0", None, 200, 100, True),
+            ("handoff:m2", "run:r0", 8300, 8200, True),
+            ("queue:m2:r1", "handoff:m2", 0, 0, True),
+            ("run:r1", "queue:m2:r1", 100, 100, True),
+        },
+        bad={("queue:m:r0", "it begins before what led to it")},
+    ),
+    # its own run cannot be, and it begins before the wait for that as well
+    "what begins before the parent of one that cannot be": Case(
+        events=[
+            event(1000, "message_received", run="r0", attempt=1, queue_ms=0),
+            event(800, "chain_step_start", run="r0", attempt=1),
+            event(850, "tool_called", run="r0", tool="Bash", call="c1"),
+            event(900, "tool_done", run="r0", tool="Bash", call="c1", ok=True),
+            event(1200, "message_completed", run="r0"),
+        ],
+        sound={("queue:m:r0", None, 0, 0, True), ("tool:r0:c1", None, 50, 50, True)},
+        bad={("run:r0", "it begins before what led to it")},
     ),
 }
 

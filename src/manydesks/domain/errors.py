@@ -250,5 +250,9 @@ class TableDamaged(PipelineError):
     """The log of the table '{table}' cannot be read ({reason}): {remedy}."""
 
 
+class FileDamaged(PipelineError):
+    """The file {path} of the table '{table}' cannot be read ({reason}): {remedy}."""
+
+
 class NoInsights(PipelineError):
     """The history's figures cannot be read: {reason}; `manydesks pipeline run` makes them."""

@@ -13,6 +13,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from manydesks.domain.errors import PipelineError
+from manydesks.pipeline.damage import damaged
 from manydesks.pipeline.disk import FULL
 from manydesks.pipeline.master import is_local
 
@@ -28,6 +29,11 @@ _NO_SPACE = re.compile(r"java\.io\.\w+: (?:.*\()?No space left on device")
 
 #: how Java says that something went wrong elsewhere
 _WAITED = "Exception thrown in awaitResult"
+
+#: how Spark says that a file of a table is not what it should be, or not there
+_UNREAD = re.compile(r"(?:reading file|Path does not exist:) (?:file:/{0,2})?(/.+?/\w+/\w+/data/.+?\.parquet)")
+#: an advice that nobody can follow: other tables would come of it, so the setting is not for choosing
+_ADVICE = re.compile(r" If necessary,? set \"?spark\.sql\.ansi\.enabled\"? to \"?false\"?[^.]*\.")
 
 #: how an executor says that it did not find a file, may not read it, or could not make one
 _UNSEEN = (
@@ -61,7 +67,9 @@ def sentence(error: BaseException) -> str:
         return f"{FULL}."
     if unseen := _unseen(f"{said}\n{getattr(error, '_stackTrace', None) or error}"):
         return unseen
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    if unread := _unread(said, f"{getattr(error, '_stackTrace', None) or error}"):
+        return unread
+    lines = [_ADVICE.sub("", line).strip() for line in said.splitlines() if line.strip()]
     first = lines[0] if lines else type(error).__name__
     while (shorter := _NOISE.sub("", first).strip()) != first:
         first = shorter
@@ -78,6 +86,16 @@ def _cause(java: Any) -> str | None:
 def _unanswered(error: BaseException) -> bool:
     """Whether the Java died while it was asked: py4j then has no more to say than what was asked."""
     return type(error) is Py4JError and "Trace:" not in str(error)
+
+
+def _unread(said: str, stack: str) -> str | None:
+    """Which table it is of, and what to do."""
+    found = _UNREAD.search(said)
+    if found is None or "Permission denied" in stack:
+        return None
+    gone = "does not exist" in said or "FileNotFoundException" in stack
+    told = str(damaged(unquote(found[1]), FileNotFoundError() if gone else "it is damaged"))
+    return told[0].lower() + told[1:]
 
 
 def _unseen(text: str) -> str | None:

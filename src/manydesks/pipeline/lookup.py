@@ -15,7 +15,8 @@ from pyspark.sql.types import StructType
 
 from manydesks.pipeline import tables
 from manydesks.pipeline.columns import DAY, TableSpec
-from manydesks.pipeline.place import Place, readable
+from manydesks.pipeline.damage import reading
+from manydesks.pipeline.place import Place
 from manydesks.pipeline.tables import FEW, File, Range
 
 
@@ -44,14 +45,15 @@ def days_with(lake: Place, spec: TableSpec, column: str, values: pa.Array) -> se
     return {
         file.entry[f"min.{DAY}"]
         for file in tables.snapshot(lake, spec)
-        if pc.any(pc.is_in(_open(file).read(columns=[column]).column(column), value_set=values)).as_py()
+        if pc.any(pc.is_in(_columns(file, (column,)).column(column), value_set=values)).as_py()
     }
 
 
 def _read(file: File, wanted: Range, columns: tuple[str, ...] = ()) -> pa.Table:
     lies_in = (pc.field(wanted.column) >= wanted.least) & (pc.field(wanted.column) <= wanted.most)
-    return _open(file).read(columns=list(columns) or None).filter(lies_in)
+    return _columns(file, columns).filter(lies_in)
 
 
-def _open(file: File) -> pq.ParquetFile:
-    return pq.ParquetFile(readable(file.path))
+def _columns(file: File, columns: tuple[str, ...]) -> pa.Table:
+    with reading(file.path) as source:
+        return pq.ParquetFile(source).read(columns=list(columns) or None)

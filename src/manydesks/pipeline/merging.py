@@ -17,8 +17,9 @@ from manydesks.domain.clock import Clock
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.columns import DAY, TableSpec
 from manydesks.pipeline.commit import Change
+from manydesks.pipeline.damage import reading
 from manydesks.pipeline.lock import HeldLake
-from manydesks.pipeline.place import Place, readable, writable
+from manydesks.pipeline.place import Place, writable
 from manydesks.pipeline.tables import File, commit
 
 #: a file grows to about this; one of half the size is left alone
@@ -145,7 +146,7 @@ def _write(path: Place, spec: TableSpec, old: Sequence[File]) -> None:
 def _batches(old: Sequence[File], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Columns that were added to the table since a file was written are NULL."""
     for file in old:
-        with pq.ParquetFile(readable(file.path)) as opened:
+        with reading(file.path) as source, pq.ParquetFile(source) as opened:
             for batch in opened.iter_batches(batch_size=BATCH_ROWS):
                 have = set(batch.schema.names)
                 if unknown := have - set(schema.names):

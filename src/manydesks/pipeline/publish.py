@@ -24,9 +24,10 @@ from manydesks.insights.damage import damage
 from manydesks.pipeline import tables
 from manydesks.pipeline.beginning import begins
 from manydesks.pipeline.columns import DAY, TableSpec
+from manydesks.pipeline.damage import reading
 from manydesks.pipeline.gold import GOLD
 from manydesks.pipeline.lock import HeldLake
-from manydesks.pipeline.place import Place, here, readable, sync
+from manydesks.pipeline.place import Place, here, sync
 from manydesks.pipeline.remote import Remote
 
 TYPES = {LongType: "integer", StringType: "text", DoubleType: "real", BooleanType: "integer"}
@@ -159,7 +160,10 @@ def _rows(lake: Place, spec: TableSpec) -> Iterator[tuple[Any, ...]]:
     """Newest days first; one day in memory at a time, since a file holds one."""
     names = [column.name for column in spec.columns]
     for files in _days(lake, spec).values():
-        found = [row for file in files for row in pq.ParquetFile(readable(file.path)).read().to_pylist()]
+        found: list[dict[str, Any]] = []
+        for file in files:
+            with reading(file.path) as source:
+                found += pq.ParquetFile(source).read().to_pylist()
         # the last wish first: each sorting keeps the order of what it finds alike
         for wish in reversed((ORDER.get(spec.name, "") or " ".join(names)).split()):
             found.sort(key=lambda row: _sortable(row[wish.removeprefix("-")]), reverse=wish.startswith("-"))

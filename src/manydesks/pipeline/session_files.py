@@ -22,7 +22,8 @@ from manydesks.mailbox.hostile import NOT_LINKED
 from manydesks.pipeline import tables
 from manydesks.pipeline.bronze import QUARANTINE, SESSION_FILES, SESSION_MESSAGES, SESSIONS
 from manydesks.pipeline.columns import TableSpec
-from manydesks.pipeline.place import Place, readable
+from manydesks.pipeline.damage import reading
+from manydesks.pipeline.place import Place
 from manydesks.pipeline.sources.mailbox import FILES, Cursor, Seen
 from manydesks.pipeline.tables import Range
 
@@ -225,8 +226,11 @@ def _table(lake: Place, spec: TableSpec, batch: int | None, columns: list[str]) 
 
     schema = pa.schema([to_arrow_schema(spec.schema).field(name) for name in columns])
     wanted = () if batch is None else (Range(column="batch", least=batch + 1, most=1 << 62),)
-    parts = [pq.ParquetFile(readable(file.path)).read(columns=columns) for file in tables.snapshot(lake, spec, *wanted)]
-    rows = pa.concat_tables([schema.empty_table(), *(part.cast(schema) for part in parts)])
+    parts = [schema.empty_table()]
+    for file in tables.snapshot(lake, spec, *wanted):
+        with reading(file.path) as source:
+            parts.append(pq.ParquetFile(source).read(columns=columns).cast(schema))
+    rows = pa.concat_tables(parts)
     return rows if batch is None else rows.filter(pc.greater(rows["batch"], batch))
 
 

@@ -67,7 +67,8 @@ held_seq long max The event of that.
 last_error text last:error_seq Why an attempt failed last.
 failure_class text last:error_seq The class of that failure.
 error_seq long max The event of that.
-died_at long min When it first died.
+died_at long first:died_seq When it first died.
+died_seq long min The event of that.
 deaths long sum How often it died.
 death text last:death_seq Why it died last.
 death_class text last:death_seq The class of that failure.
@@ -182,7 +183,7 @@ SPANS = table(
 self_ms long made How much of that was spent in no child; of a hand-off, in no wait, hold or run of its message.
 on_critical_path flag made Whether the trace's last end followed from it.
 """,
-    making=6,
+    making=7,
 )
 
 QUARANTINED_SPANS = table(
@@ -191,7 +192,7 @@ QUARANTINED_SPANS = table(
     "Spans that cannot be: without a beginning, with an end before it, before what led to them, or with nothing that"
     " did. A late event may mend one.",
     _SPAN + "reason text made Why it is here.\n",
-    making=6,
+    making=7,
 )
 
 USAGE = table(

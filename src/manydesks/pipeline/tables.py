@@ -25,6 +25,7 @@ from manydesks.domain.clock import Clock
 from manydesks.domain.errors import PipelineError, TableDamaged
 from manydesks.pipeline.columns import DAY, TableSpec
 from manydesks.pipeline.commit import DAY_FOLDER, Change, commit_files, sweep_attempts, sync_log
+from manydesks.pipeline.damage import remedy_of_log
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.opened import Opened, is_table, opened
@@ -411,17 +412,7 @@ def _opened(lake: Place, spec: TableSpec) -> Opened:
     except DeltaError as error:
         # after the first line there may be a trace of the library's own
         reason = " ".join(str(error).partition("\n")[0].split()).rstrip(".")
-        raise TableDamaged(table=spec.name, reason=reason[:200], remedy=_remedy(folder, spec)) from error
-
-
-def _remedy(folder: Place, spec: TableSpec) -> str:
-    match spec.layer:
-        case "silver" | "gold":
-            return f"remove the folder {folder}, and `manydesks pipeline run` makes it anew from what was archived"
-        case "bronze":
-            return "it is the archive itself and cannot be made anew; put the whole lake back from a copy of it"
-        case _:
-            return f"remove the folder {folder}, and the next run begins it anew; what it tells of earlier runs is lost"
+        raise TableDamaged(table=spec.name, reason=reason[:200], remedy=remedy_of_log(folder, spec.layer)) from error
 
 
 def _outdated(spec: TableSpec, table: Opened) -> bool:

@@ -23,6 +23,23 @@ from manydesks.pipeline.failure import sentence
         ("java.io.FileNotFoundException: /x/y (No space left on device)", "the disk is full."),
         ("no column 'No space left on device'", "no column 'No space left on device'."),
         ("plain", "plain."),
+        (
+            "[ARITHMETIC_OVERFLOW] overflow. Use 'try_add' instead. If necessary set"
+            ' "spark.sql.ansi.enabled" to "false" to bypass this error. SQLSTATE: 22003',
+            "overflow. Use 'try_add' instead.",
+        ),
+        (
+            "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file"
+            " file:///a%20b/lake/silver/messages/data/x/day=2026-01-01/part-0.parquet. SQLSTATE: KD001",
+            "the file /a b/lake/silver/messages/data/x/day=2026-01-01/part-0.parquet of the table 'messages' cannot be"
+            " read (it is damaged): `manydesks pipeline rebuild` makes it anew from what was archived.",
+        ),
+        (
+            "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file"
+            " file:///lake/bronze/events/data/x/part-0.parquet. File does not exist. SQLSTATE: KD001",
+            "the file /lake/bronze/events/data/x/part-0.parquet of the table 'events' cannot be read (it is not there):"
+            " it is the archive itself and cannot be made anew; put the whole lake back from a copy of it.",
+        ),
         ("really?", "really?"),
         ("", "RuntimeError."),
     ],

@@ -13,7 +13,7 @@ from manydesks.office.door import Door
 from manydesks.office.inforce import InForce
 from manydesks.office.pipeline import record
 from manydesks.office.pipeline.child import Child, Ended
-from manydesks.office.pipeline.plan import Ask, Decision, End, Job, Skip, Standing, Start, decide
+from manydesks.office.pipeline.plan import Ask, Decision, End, Job, Skip, Standing, Start, decide, failures_after
 from manydesks.office.pipeline.record import Last, Record
 from manydesks.settings.home import Home
 from manydesks.settings.model import PipelineSettings
@@ -24,8 +24,6 @@ log = logging.getLogger(__name__)
 PACKAGES = ("pyspark", "pandas", "pyarrow", "deltalake")
 #: how often it is decided what to do
 LOOK_SECONDS = 1.0
-#: a watch that lived so long was well: what ends it then is no repetition of an earlier failure
-WELL_MS = 600_000
 
 
 def installed() -> bool:
@@ -171,8 +169,6 @@ class Archivist:
             self._ended_at = now
             log.info("The pipeline has to wait: %s", ended.said, extra={"action": "pipeline_busy"})
             return
-        if child.job == "watch" and now - child.started_at > WELL_MS:
-            self._failures = 0
         reason = None if ended.code == 0 else _reason(ended)
         last = Last(job=child.job, started_at=child.started_at, ended_at=now, ok=reason is None, reason=reason)
         level_at = child.started_at if child.job == "run" and reason is None else self._record.level_at
@@ -183,7 +179,8 @@ class Archivist:
             log.info("The pipeline's %s has ended well", child.job, extra={"action": "pipeline_ended"})
             return
         self._ended_at = now
-        self._failures += 1
+        ran_ms = self._clock.monotonic() - child.begun
+        self._failures = failures_after(child.job, self._failures, ran_ms=ran_ms, killed=ended.code < 0)
         log.error("The pipeline's %s has failed: %s", child.job, reason, extra={"action": "pipeline_failed"})
 
     def _behind(self) -> int | None:

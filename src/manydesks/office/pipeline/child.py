@@ -49,6 +49,8 @@ class Child:
     def __init__(self, home: Home, job: Job, clock: Clock) -> None:
         self.job: Job = job
         self.started_at = clock.now()
+        #: the same moment by the clock that never jumps
+        self.begun = clock.monotonic()
         self._home = home
         self._clock = clock
         self._process: asyncio.subprocess.Process | None = None

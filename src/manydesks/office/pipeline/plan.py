@@ -22,6 +22,10 @@ FIRST_MS = {"run": 10 * MINUTE_MS, "watch": 5_000}
 LONGEST_MS = {"run": 40 * MINUTE_MS, "watch": 10 * MINUTE_MS}
 #: of one night; then it is left to the next
 TRIES = 4
+#: a watch that ran so long was well: what ends it then is no repetition of an earlier failure. Some failures take
+#: minutes to be sure of themselves (an object store that does not answer, a stream that falls again and again); one
+#: that was killed did not fail by itself, and only has to have got past its start
+WELL_MS = {"failed": 10 * MINUTE_MS, "killed": MINUTE_MS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +111,12 @@ def decide(known: Standing, zone: tzinfo | None = None) -> Decision:
         return Ask()
     # what failed may have left silver or gold behind, though bronze is level
     return Start(job=job) if known.behind or known.failures else Skip()
+
+
+def failures_after(job: Job, failures: int, *, ran_ms: int, killed: bool) -> int:
+    """Failures one after the other, with the one that has just ended `job`; `failures`: those before it."""
+    well = job == "watch" and ran_ms >= WELL_MS["killed" if killed else "failed"]
+    return 1 if well else failures + 1
 
 
 def last_time(now: int, at: str, zone: tzinfo | None = None) -> int:

@@ -19,9 +19,9 @@ from manydesks.domain.clock import Clock
 from manydesks.pipeline import tables
 from manydesks.pipeline.bronze import EVENTS, SESSION_ACKS, SESSION_MESSAGES, SESSION_STEPS
 from manydesks.pipeline.columns import TableSpec
+from manydesks.pipeline.damage import reading
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.lock import HeldLake
-from manydesks.pipeline.place import readable
 from manydesks.pipeline.tables import File, Range
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ def _holds(file: File, spec: TableSpec, text: str, named: Named) -> bool:
     columns = ["run", "erased_at", *(["side", "id", "in_reply_to"] if spec is SESSION_MESSAGES else [])]
     if spec is SESSION_ACKS:
         columns.append(text)
-    rows = pq.ParquetFile(readable(file.path)).read(columns=columns)
+    with reading(file.path) as source:
+        rows = pq.ParquetFile(source).read(columns=columns)
     runs = pa.array(named.runs, pa.string())
     theirs = pc.is_in(rows["run"], value_set=runs)
     if spec is SESSION_MESSAGES:

@@ -12,8 +12,9 @@ import pyspark
 
 from manydesks.domain.clock import Clock
 from manydesks.domain.errors import LakeRefused, PipelineError
+from manydesks.pipeline.damage import reading
 from manydesks.pipeline.lock import HeldLake
-from manydesks.pipeline.place import Place, readable
+from manydesks.pipeline.place import Place
 from manydesks.pipeline.schemas import PIPELINE_RUNS
 from manydesks.pipeline.tables import append_row, exists, files
 
@@ -25,7 +26,10 @@ def latest(lake: Place) -> dict[str, Any] | None:
     """The run that ended last, but for those that only tidied up; None if there was none."""
     if not exists(lake, PIPELINE_RUNS):
         return None
-    rows = [row for path in files(lake, PIPELINE_RUNS) for row in pq.ParquetFile(readable(path)).read().to_pylist()]
+    rows: list[dict[str, Any]] = []
+    for path in files(lake, PIPELINE_RUNS):
+        with reading(path) as source:
+            rows += pq.ParquetFile(source).read().to_pylist()
     return max((row for row in rows if row["job"] != COMPACT), key=lambda row: row["ended_at"], default=None)
 
 

@@ -201,7 +201,8 @@ class Silver:
             if was_bad:
                 delta = delta.unionByName(bad.select(*delta.columns))
             count += was_sound + was_bad
-        with self._kept(paths.judged(merged(SPANS, self._by_trace(delta, count))), count) as known:
+        began = tables.read(self._spark, self._lake, TRACES, days=days)
+        with self._kept(paths.judged(merged(SPANS, self._by_trace(delta, count)), began), count) as known:
             # first: seeing an event twice changes no span, missing one would
             bad = known.where(F.col("reason").isNotNull())
             # mostly there are none, and there were none: nothing is written

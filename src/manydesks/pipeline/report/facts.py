@@ -15,7 +15,8 @@ from manydesks.domain.errors import NoInsights
 from manydesks.domain.insight import FILE, VERSION
 from manydesks.insights.damage import damage
 from manydesks.pipeline import tables
-from manydesks.pipeline.place import Place, here, readable
+from manydesks.pipeline.damage import reading
+from manydesks.pipeline.place import Place, here
 from manydesks.pipeline.silver import SPANS
 
 #: waterfalls, and spans in each: more of them nobody reads
@@ -152,6 +153,7 @@ def _waterfall(lake: Place, summary: Row) -> Waterfall:
         for file in tables.snapshot(lake, SPANS, days=[summary["day"]]):
             wanted = [("trace", "=", summary["trace"])]
             # names of folders mean nothing here
-            found += pq.read_table(readable(file.path), filters=wanted, partitioning=None).to_pylist()
+            with reading(file.path) as source:
+                found += pq.read_table(source, filters=wanted, partitioning=None).to_pylist()
     found.sort(key=lambda span: (span["start_at"] or 0, span["start_seq"] or 0, span["span_id"]))
     return Waterfall(summary=summary, spans=found[:MOST_SPANS], more=max(len(found) - MOST_SPANS, 0))

@@ -71,6 +71,7 @@ def of_events(events: DataFrame) -> DataFrame:
         failure_class=when(FAILS, "d_class"),
         error_seq=when(FAILS, "seq"),
         died_at=when(DIES, "at"),
+        died_seq=when(DIES, "seq"),
         deaths=number_of(DIES),
         death=when(DIES, "d_reason"),
         death_class=when(DIES, "d_class"),

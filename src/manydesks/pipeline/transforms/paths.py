@@ -12,32 +12,42 @@ from pyspark.sql import functions as F
 NOWHERE = "the run that led to it is not in its trace"
 
 
-def judged(rows: DataFrame) -> DataFrame:
-    """With their parents and how long they took; `reason`: why a span cannot be, else NULL."""
-    linked = _linked(_whole(rows))
+def judged(rows: DataFrame, traces: DataFrame) -> DataFrame:
+    """With their parents and how long they took; `reason`: why a span cannot be, else NULL. `parent_at` is for `sound`.
+
+    `traces`: of these spans, at least. Of one whose arrival the lake does not have, nobody knows when it began.
+    """
+    began = traces.selectExpr("trace", "case when first_seq = origin_seq then first_at end as began")
+    linked = _linked(_whole(rows)).join(began, "trace", "left")
     took = {"reason": _fault(), "duration_ms": F.expr("end_at - start_at")}
-    return linked.withColumns(took).drop("parent_at", "run_is_there")
+    return linked.withColumns(took).drop("began", "run_is_there")
 
 
 def sound(known: DataFrame) -> DataFrame:
-    """Of judged spans those that can be. What followed from one that cannot follows from what that followed from."""
-    there = F.expr(f"case when reason != '{NOWHERE}' then parent_id end")
+    """Of judged spans those that can be. What followed from one that cannot follows from what that followed from, or
+    from nothing that is known, if it begins before that."""
+    before = F.expr(f"case when reason != '{NOWHERE}' then struct(parent_id as id, parent_at as at) end")
     lost = (
         known.where("reason is not null")
         .groupBy("trace")
-        .agg(F.map_from_entries(F.collect_list(F.struct("span_id", there))).alias("lost"))
+        .agg(F.map_from_entries(F.collect_list(F.struct("span_id", before))).alias("lost"))
     )
     found = known.where("reason is null").drop("reason").join(F.broadcast(lost), "trace", "left")
     up = F.aggregate(
         F.map_keys("lost"),
-        F.col("parent_id"),
-        lambda parent, _: F.when(F.map_contains_key("lost", parent), F.col("lost")[parent]).otherwise(parent),
+        F.struct(F.col("parent_id").alias("id"), F.col("parent_at").alias("at")),
+        lambda parent, _: F.when(F.map_contains_key("lost", parent["id"]), F.col("lost")[parent["id"]]).otherwise(
+            parent
+        ),
     )
-    return found.withColumn("parent_id", F.when(F.col("lost").isNull(), F.col("parent_id")).otherwise(up)).drop("lost")
+    lifted = found.withColumn("up", F.when(F.col("lost").isNotNull(), up))
+    parent = F.expr("case when lost is null then parent_id when not coalesce(up.at > start_at, false) then up.id end")
+    return lifted.withColumn("parent_id", parent).drop("lost", "up")
 
 
 def placed(spans: DataFrame) -> DataFrame:
     """Spans that can be, with `self_ms` and `on_critical_path`."""
+    spans = spans.drop("parent_at")
     return _on_path(_with_self(spans), spans)
 
 
@@ -147,7 +157,8 @@ def _fault() -> Column:
         when kind = 'run' and parent_id is null then 'no message in its trace led to it'
         when kind != 'queue' and parent_id like 'run:%' and not run_is_there
           then '{NOWHERE}'
-        when start_at < parent_at then 'it begins before what led to it' end"""
+        when start_at < parent_at or (parent_id is null and start_at < began)
+          then 'it begins before what led to it' end"""
     )
 
 

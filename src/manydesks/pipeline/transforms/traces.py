@@ -11,6 +11,9 @@ from manydesks.pipeline.transforms.ledger import events_of, when
 
 STORED = "message_enqueued"
 
+#: Spark counts microseconds in 64 bits
+LAST_MS = 9_223_372_036_854_775
+
 
 def of_events(events: DataFrame) -> DataFrame:
     stored = events_of(events, STORED, "channel conversation sender")
@@ -41,6 +44,12 @@ def finished(rows: DataFrame) -> DataFrame:
     return rows.withColumn("day", day_of("first_at"))
 
 
+def moment_of(at: str) -> Column:
+    """What no clock says is the first or the last moment that Spark knows: its word must not stop a run."""
+    known = f"case when {at} > {LAST_MS} then {LAST_MS} when {at} < -{LAST_MS} then -{LAST_MS} else {at} end"
+    return F.expr(f"timestamp_millis({known})")
+
+
 def day_of(at: str) -> Column:
     """The UTC day of a moment."""
-    return F.date_format(F.timestamp_millis(at), "yyyy-MM-dd")
+    return F.date_format(moment_of(at), "yyyy-MM-dd")

@@ -17,7 +17,7 @@ from manydesks.office.pipeline import record
 from manydesks.office.pipeline.archivist import PACKAGES, Archivist, installed
 from manydesks.office.pipeline.child import LOG, Child, Ended
 from manydesks.office.pipeline.finding import pipeline as finding
-from manydesks.office.pipeline.plan import Decision, Start, Wait
+from manydesks.office.pipeline.plan import MINUTE_MS, Decision, Start, Wait
 from manydesks.office.pipeline.record import Last, Record
 from manydesks.settings.home import Home
 from manydesks.settings.model import PipelineSettings, Settings
@@ -88,6 +88,25 @@ async def test_a_failure_is_remembered_said_and_tried_again(
     assert reason in said.says
     clock.advance(5_000)
     assert await archivist.look() == Start(job="watch")
+    assert await until_ended(archivist) == Wait(until=clock.now() + 10_000)
+
+
+async def test_a_watch_that_was_well_and_is_killed_is_back_soon(archivist: Archivist, clock: ManualClock) -> None:
+    async def killed_after(milliseconds: int) -> Decision:
+        assert await archivist.look() == Start(job="watch")
+        os.kill(archivist.shown()["running"]["pid"], signal.SIGKILL)
+        clock.advance(milliseconds)
+        return await until_ended(archivist)
+
+    for delay in (5_000, 10_000, 20_000):
+        assert await killed_after(1_000) == Wait(until=clock.now() + delay)
+        clock.advance(delay)
+    assert await killed_after(MINUTE_MS + MINUTE_MS // 2) == Wait(until=clock.now() + 5_000)
+    clock.advance(5_000)
+    # a clock that was put forward is no good stretch
+    assert await archivist.look() == Start(job="watch")
+    os.kill(archivist.shown()["running"]["pid"], signal.SIGKILL)
+    clock.jump(MINUTE_MS)
     assert await until_ended(archivist) == Wait(until=clock.now() + 10_000)
 
 

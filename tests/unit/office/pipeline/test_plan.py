@@ -17,11 +17,13 @@ from manydesks.office.pipeline.plan import (
     Ask,
     Decision,
     End,
+    Job,
     Skip,
     Standing,
     Start,
     Wait,
     decide,
+    failures_after,
     last_time,
     next_time,
 )
@@ -104,6 +106,27 @@ TOMORROW = Wait(until=NIGHT + DAY_MS)
 )
 def test_what_is_decided(known: Standing, decision: Decision) -> None:
     assert decide(known, UTC) == decision
+
+
+@pytest.mark.parametrize(
+    ("job", "ran_ms", "killed", "failures"),
+    [
+        # one that was killed did not fail by itself: once past its start it was well
+        ("watch", 90_000, True, 1),
+        ("watch", MINUTE_MS, True, 1),
+        ("watch", MINUTE_MS - 1, True, 5),
+        # an object store that does not answer takes longer than a minute to be given up, each time
+        ("watch", 90_000, False, 5),
+        ("watch", 10 * MINUTE_MS - 1, False, 5),
+        ("watch", 10 * MINUTE_MS, False, 1),
+        # the tries of a night are counted, however long each took
+        ("run", 5 * HOUR_MS, True, 5),
+        ("run", 5 * HOUR_MS, False, 5),
+    ],
+)
+def test_a_watch_that_was_well_begins_to_count_anew(job: Job, ran_ms: int, killed: bool, failures: int) -> None:
+    assert failures_after(job, 4, ran_ms=ran_ms, killed=killed) == failures
+    assert failures_after(job, 0, ran_ms=ran_ms, killed=killed) == 1
 
 
 @pytest.mark.parametrize(

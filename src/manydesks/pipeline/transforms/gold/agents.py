@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from manydesks.pipeline.gold import AGENT_DAILY
-from manydesks.pipeline.transforms.gold.days import count_if, dated, dollars, filled, side_by_side, unknown_cost
+from manydesks.pipeline.transforms.gold.days import count_if, dated, dollars, filled, side_by_side, total, unknown_cost
 from manydesks.pipeline.transforms.gold.percentiles import percentiles
 
 KEYS = ["day", "agent"]
@@ -27,8 +27,8 @@ def of_silver(messages: DataFrame, runs: DataFrame, responses: DataFrame, handof
         begun.groupBy(*KEYS).agg(
             F.count(F.lit(1)).alias("runs"),
             count_if(F.col("outcome") == "failed").alias("failed_runs"),
-            F.sum("input_tokens").alias("input_tokens"),
-            F.sum("output_tokens").alias("output_tokens"),
+            total("input_tokens").alias("input_tokens"),
+            total("output_tokens").alias("output_tokens"),
             dollars("cost_microusd").alias("cost_usd"),
             unknown_cost().alias("unknown_cost_runs"),
         ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from manydesks.pipeline.transforms.gold.days import dated, dollars, unknown_cost
+from manydesks.pipeline.transforms.gold.days import dated, dollars, total, unknown_cost
 
 TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
@@ -16,6 +16,6 @@ def of_silver(runs: DataFrame) -> DataFrame:
     return named.groupBy("day", "agent", "provider", "model").agg(
         F.count(F.lit(1)).alias("runs"),
         unknown_cost().alias("unknown_cost_runs"),
-        *(F.sum(name).alias(name) for name in TOKENS),
+        *(total(name).alias(name) for name in TOKENS),
         dollars("cost_microusd").alias("cost_usd"),
     )

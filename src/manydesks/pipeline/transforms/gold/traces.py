@@ -35,7 +35,7 @@ def of_silver(traces: DataFrame, messages: DataFrame, runs: DataFrame, spans: Da
             # also one whose own span cannot be: a message has waited for it
             F.count_distinct(F.when(F.col("kind").isin("run", "queue"), F.col("run"))).alias("runs"),
         ),
-        _paths(spans),
+        _paths(spans, traces),
     )
     status = F.when(F.col("open") > 0, F.lit("open")).when(F.col("dead") > 0, F.lit("dead")).otherwise(F.lit("done"))
     # silver may be killed between two tables: what has no trace yet comes with it
@@ -53,13 +53,15 @@ def _fan_out(messages: DataFrame) -> DataFrame:
     return children.groupBy(*KEYS).agg(F.max("children").alias("fan_out"))
 
 
-def _paths(spans: DataFrame) -> DataFrame:
-    """The critical path in words, and the time that lies in its spans: they may contain each other, and leave gaps."""
-    path = spans.where(F.col("on_critical_path"))
+def _paths(spans: DataFrame, traces: DataFrame) -> DataFrame:
+    """The critical path in words, and the time that lies in its spans: they may contain each other, and leave gaps. By
+    a clock that was set back and forth, some may lie before the trace's beginning."""
+    began = traces.select(*KEYS, F.col("first_at").alias("began"))
+    path = spans.where(F.col("on_critical_path")).join(began, KEYS)
     ended = path.where(F.col("end_at").isNotNull())
     order = Window.partitionBy(*KEYS).orderBy("start_at", "end_at", "span_id")
     before = F.max("end_at").over(order.rowsBetween(Window.unboundedPreceding, -1))
-    begin = F.greatest(F.col("start_at"), F.coalesce(before, F.col("start_at")))
+    begin = F.greatest(F.col("start_at"), F.coalesce(before, F.col("start_at")), F.col("began"))
     fresh = ended.withColumn("fresh", F.greatest(F.col("end_at") - begin, F.lit(0)))
     took = F.expr("case when duration_ms is null then 'not ended' else format_string('%,d ms', duration_ms) end")
     step = F.struct("start_seq", "span_id", F.format_string("%s (%s)", F.coalesce("name", "kind"), took).alias("said"))
