@@ -110,10 +110,11 @@ def test_a_number_that_is_too_large_stops_no_table(spark: SparkSession) -> None:
     dear = {"cost_microusd": 2**62, "input_tokens": 2**62, "output_tokens": 1}
     runs = spark.createDataFrame([{**run, **dear, "run": f"r{number}"} for number in range(3)], RUNS.schema)
     [cost] = costs.of_silver(runs).collect()
-    assert (cost["runs"], cost["cost_usd"], cost["input_tokens"], cost["output_tokens"]) == (3, None, None, 3)
+    dollars = 3 * 2**62 / 1_000_000
+    assert (cost["runs"], cost["cost_usd"], cost["input_tokens"], cost["output_tokens"]) == (3, dollars, None, 3)
     nothing = [spark.createDataFrame([], spec.schema) for spec in (MESSAGES, RESPONSES, HANDOFFS)]
     [day] = agents.of_silver(nothing[0], runs, *nothing[1:]).collect()
-    assert (day["runs"], day["cost_usd"], day["input_tokens"], day["output_tokens"]) == (3, None, None, 3)
+    assert (day["runs"], day["cost_usd"], day["input_tokens"], day["output_tokens"]) == (3, dollars, None, 3)
     odd = [(2**62,), (-(2**62),), (0,), (None,)]
     days = spark.createDataFrame(odd, "at bigint").select(day_of("at")).collect()
     assert [row[0] for row in days][2:] == ["1970-01-01", None]

@@ -28,8 +28,8 @@ def total(amount: str) -> Column:
 
 
 def dollars(micro: str) -> Column:
-    """What is known of the cost, in the same way."""
-    return total(micro) / 1_000_000
+    """What is known of the cost, summed up; NULL if nothing is. As decimals: no sum of costs is too large for them."""
+    return F.sum(F.col(micro).cast("decimal(19, 0)")).cast("double") / 1_000_000
 
 
 def unknown_cost() -> Column:
