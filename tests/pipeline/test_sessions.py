@@ -10,10 +10,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -363,7 +365,9 @@ def test_a_writer_that_waits_for_no_disk_is_not_taken_for_a_dead_one(
         if len(looks) == 3:
             writer.execute("commit")
 
-    monkeypatch.setattr("manydesks.pipeline.sources.mailbox.time.sleep", wait)
+    # of this module alone: threads that earlier tests have left here sleep, too
+    waiting = SimpleNamespace(sleep=wait, monotonic=time.monotonic)
+    monkeypatch.setattr("manydesks.pipeline.sources.mailbox.time", waiting)
     assert take(tmp_path)["session_acks"] == 1
     assert len(looks) == 3
     assert rows_of(tmp_path, QUARANTINE) == []
@@ -514,6 +518,7 @@ def test_ended_after_any_commit_it_loses_and_repeats_nothing(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from types import SimpleNamespace
 from manydesks.domain.clock import SystemClock
 from manydesks.pipeline.jobs.sessions import Sessions
 from manydesks.pipeline.lock import hold
