@@ -79,7 +79,7 @@ def late(events: list[Made]) -> list[Made]:
     message goes on with what it waited for, a tool ends that never began, and the clock was wrong by a month."""
     dead = next(event for event in events if event.kind == "message_dead")
     done = next(event for event in events if event.kind == "message_completed")
-    stored = next(event for event in events if event.kind == "message_enqueued" and event.agent == dead.agent)
+    stored = next(event for event in events if event.kind == "message_enqueued" and event.message != dead.message)
     at = events[-1].at + DAY_MS
     early = replace(stored, at=events[0].at - 31 * DAY_MS, trace="trace_early", message="m_early", text="an early word")
     return [
