@@ -98,6 +98,8 @@ def test_a_line_is_what_one_agent_heard_and_said_in_one_trace(lake: Path, spark:
         ("t4", "ada", "open", 0, 2),
     ]
     assert "sk-abcdefgh1234" not in json.dumps(found)
+    # of the first turn that is there
+    assert [line["at"] for line in found] == [10, 60, 30, 200]
 
 
 def test_every_outcome_can_be_chosen(lake: Path, spark: SparkSession) -> None:

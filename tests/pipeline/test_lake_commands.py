@@ -188,12 +188,18 @@ def test_a_damaged_log_is_one_sentence_that_names_the_table(
         (("report", "--out", "-"), "'-' cannot be written to; name a file."),
         (("query", "select 1", "--parquet", "-"), "'-' cannot be written to; name a file."),
         (("report", "--out", "there.txt"), "there.txt is there already; give --force to replace it."),
+        (("report", "--out", "home/office.db", "--force"), "is among the office's own files; write to another folder."),
+        (("export", "--out", "home/lake/gold.db", "--force"), "is among the office's own files"),
+        (("query", "select 1", "--parquet", "link/office.db-wal"), "is among the office's own files"),
+        (("export", "--agent", "../x"), "'../x' is not an agent's id"),
     ],
 )
 def test_what_cannot_be_is_one_sentence_at_once(home: Path, words: tuple[str, ...], sentence: str) -> None:
     home.mkdir(exist_ok=True)
     there = home.parent / "there.txt"
     there.write_text("mine")
+    (home / "lake").mkdir(exist_ok=True)
+    (home.parent / "link").symlink_to(home)
     found = manydesks(home, *words)
     assert found.returncode in (1, 2)
     assert found.stdout == ""

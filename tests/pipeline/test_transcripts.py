@@ -91,9 +91,8 @@ def test_the_transcript_is_what_an_agent_was_told(home: Path, spark: SparkSessio
     edited = "a pelican then\n!say fine"
     assert texts(dead) == [(None, "ada", "!fail permanent no ostrich today"), ("edited", "owner", edited)]
     assert own_text(dead) == edited
-    notice, *rest = turns(failed["traceId"], "bob")
-    assert notice[0] == "system"
-    assert rest == [("user", edited), ("assistant", "fine")]
+    # that it could not be answered was said of the text before
+    assert turns(failed["traceId"], "bob") == [("user", edited), ("assistant", "fine")]
 
     [message] = [message["messageId"] for message in asked["messages"]]
     assert texts(message)[1:] == [("answer", "kim", "a flamingo")]

@@ -57,7 +57,7 @@ def refused(error: ManyDesksError) -> Response:
         case LedgerPruned():
             return refusal(410, str(error), firstSeq=error.details.get("first"))
         case NoInsights():
-            return refusal(404, "There are no such figures yet; `manydesks pipeline run` makes them.")
+            return refusal(404, str(error))
         case BadInput() if isinstance(error, UNKNOWN):
             return refusal(404, str(error))
         case BadInput() | SettingsError():

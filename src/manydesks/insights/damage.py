@@ -7,6 +7,8 @@ from pathlib import Path
 
 import apsw
 
+from manydesks.domain.insight import TABLES, VERSION
+
 #: where SQLite's own head of a file says how long a page is, and how many there are
 _PAGE, _PAGES = slice(16, 18), slice(28, 32)
 #: of what SQLite finds wrong, so much is told
@@ -26,10 +28,15 @@ def damage(path: Path) -> str | None:
             if found != "ok":
                 return _brief(str(found))
             meta = dict(db.execute("select name, value from meta"))
+            there = {name for (name,) in db.execute("select name from sqlite_schema where type = 'table'")}
     except (apsw.Error, OSError, UnicodeDecodeError) as error:
         return _brief(str(error))
     lacks = [name for name in ("to_seq", "built_at") if not str(meta.get(name, "")).isdecimal()]
-    return f"it does not say its {lacks[0]}" if lacks else None
+    if lacks:
+        return f"it does not say its {lacks[0]}"
+    # those of another version may have other names
+    missing = [name for name in TABLES if name not in there] if meta.get("version") == str(VERSION) else []
+    return f"it has no table '{missing[0]}'" if missing else None
 
 
 def _length(path: Path) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from manydesks.domain.errors import BadInput, NoInsights
-from manydesks.domain.insight import FLAGS, MOST_ROWS, TABLES, VERSION
+from manydesks.domain.insight import FILE, FLAGS, MOST_ROWS, TABLES, VERSION
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 #: columns that name an agent, in any of the tables
@@ -34,6 +34,10 @@ class Stamp:
     def behind(self, head: int) -> int:
         """How many events they do not know, of a ledger that ends at `head`."""
         return max(head - self.seq, 0)
+
+    def ahead(self, head: int) -> int:
+        """How many events they know that such a ledger has not: it was put back, or they are another office's."""
+        return max(self.seq - head, 0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +86,7 @@ class Insights:
             stamp = self._stamp(db)
             columns = tuple(row[0] for row in db.execute("select name from pragma_table_info(?)", (name,)))
             if not columns:
-                raise NoInsights(reason=f"{self._path} has no table '{name}'")
+                raise NoInsights(reason=f"{FILE} is damaged (it has no table '{name}')")
             if (since or until) and "day" not in columns:
                 raise BadInput(f"The table '{name}' is about the whole history; it takes neither 'from' nor 'to'.")
             named = [column for column in AGENTS if column in columns]
@@ -109,24 +113,24 @@ class Insights:
     @contextmanager
     def _open(self) -> Iterator[apsw.Connection]:
         if not self._path.is_file():
-            raise NoInsights(reason=f"there is no {self._path}")
+            raise NoInsights(reason="none are published yet")
         try:
             # nobody ever writes to this file: no lock is taken, no file is made beside it
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
             with closing(apsw.Connection(f"{self._path.absolute().as_uri()}?immutable=1", flags=flags)) as db:
                 yield db
         except (apsw.Error, UnicodeDecodeError) as error:
-            raise NoInsights(reason=f"{self._path} is damaged ({error})") from error
+            raise NoInsights(reason=f"{FILE} is damaged ({error})") from error
 
     def _stamp(self, db: apsw.Connection) -> Stamp:
         meta = dict(db.execute("select name, value from meta"))
         if meta.get("version") != str(VERSION):
-            raise NoInsights(reason=f"{self._path} was made by another version of the pipeline")
+            raise NoInsights(reason=f"{FILE} was made by another version of the pipeline")
         try:
             begins = int(meta.get("begins_at", 1))
             return Stamp(seq=int(meta["to_seq"]), built_at=int(meta["built_at"]), begins=begins)
         except (KeyError, ValueError) as error:
-            raise NoInsights(reason=f"{self._path} is damaged (it does not say how far it reaches)") from error
+            raise NoInsights(reason=f"{FILE} is damaged (it does not say how far it reaches)") from error
 
 
 def is_day(text: str) -> bool:

@@ -60,4 +60,5 @@ def _look_up(insights: Insights, payload: Mapping[str, Any], head: int) -> dict[
         "beginsAt": found.stamp.begins,
         "builtAt": found.stamp.built_at,
         "behind": found.stamp.behind(head),
+        "ahead": found.stamp.ahead(head),
     }

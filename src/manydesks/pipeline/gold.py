@@ -16,7 +16,7 @@ from manydesks.pipeline.columns import TableSpec, table
 
 def _percentiles(prefix: str, of: str) -> str:
     return "".join(
-        f"{prefix}_p{share}_ms real - {share} % of {of} took this long or less; NULL: there were none.\n"
+        f"{prefix}_p{share}_ms real - Percentile {share} of how long {of} took; NULL: there were none.\n"
         for share in (50, 95, 99)
     )
 

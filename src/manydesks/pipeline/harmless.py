@@ -16,8 +16,14 @@ from manydesks.domain.errors import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: functions that call any method of Java, or open a file that their options name
-CALLING = ("java_method", "reflect", "try_reflect", "from_xml", "schema_of_xml")
+#: functions that call any method of Java, or open a file that their options name, or an address that their text names
+#: (a document's type, in XML)
+CALLING = (
+    *("java_method", "reflect", "try_reflect"),
+    *("from_xml", "schema_of_xml", "xpath"),
+    *(f"xpath_{kind}" for kind in ("boolean", "double", "float", "int", "long", "number", "short", "string")),
+    *("from_avro", "from_protobuf", "to_protobuf"),
+)
 #: parts of a plan, and how they are written
 STARTING = {"ScriptTransformation": "transform … using"}
 #: a name that is computed could be any of these; `from identifier('events')` is not one, the parser has written it down

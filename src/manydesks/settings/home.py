@@ -100,6 +100,15 @@ class Home:
     def run(self) -> Path:
         return self.path / "run"
 
+    def keeps(self, path: Path) -> bool:
+        """Whether what is there, or would be, is the office's own; workspaces are the agents'. `path`: absolute."""
+        own = (self.sessions, self.files, self.logs, self.plugins, self.lake, self.run)
+        if any(path.is_relative_to(folder) for folder in own):
+            return True
+        # a database has further files beside it
+        names = (self.office_db.name, self.token_file.name)
+        return path.parent == self.path and (path.suffix == ".toml" or path.name.startswith(names))
+
     def workspace(self, agent: str) -> Path:
         """The agent's own folder. Raises `BadInput` for an id that could be anything but one folder name."""
         return self.workspaces / _agent(agent)

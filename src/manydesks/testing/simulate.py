@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from manydesks.domain.clock import SystemClock
 from manydesks.domain.errors import BadInput
 from manydesks.office.lock import write_lock
 from manydesks.settings.home import Home
@@ -29,8 +30,11 @@ def simulate(home: Home, shape: Shape, told: Callable[[int], None] = lambda done
         raise BadInput(f"{home.path} is an office already; a history is made up only in a home that was never used.")
     home.prepare()
     with write_lock(home):
+        # the wall clock is that of the history; the store's steady time goes on as the machine's own
+        machine = SystemClock()
+        clock = ManualClock(now=shape.begins, monotonic=machine.since_boot() - (machine.now() - shape.begins))
         # a store that is lost is made up again: no power cut has to be survived
-        store = Store(home.office_db, durability="crash", clock=ManualClock(now=shape.begins))
+        store = Store(home.office_db, durability="crash", clock=clock)
         try:
             return asyncio.run(_write(store, shape, told))
         finally:

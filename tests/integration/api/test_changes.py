@@ -237,7 +237,8 @@ def test_figures_of_the_history_with_how_far_they_are_behind(api: httpx.Client, 
     found = api.get("/api/insights/slo", params={"from": "2026-01-02", "to": "2026-01-31"}).json()
     assert found["rows"] == [{"day": "2026-01-02", "agent": "ada", "ratio": 0.5}]
     assert (found["builtAt"], found["seq"]) == (9, 1)
-    assert found["behind"] == api.get("/api/events", params={"limit": 1}).json()["head"] - 1
+    head = api.get("/api/events", params={"limit": 1}).json()["head"]
+    assert (found["behind"], found["ahead"]) == (head - 1, 0)
     assert json.dumps(found).count("home") == 0
 
 
@@ -250,7 +251,10 @@ def test_an_error_of_the_office_itself_shows_nothing_of_it(
         (home / "lake" / FILE).write_bytes(b"not a database")
         answer = api.get("/api/insights/slo")
         assert answer.status_code == 404
+        assert "gold.db is damaged" in answer.json()["error"]
         assert str(home) not in answer.text
+        (home / "lake" / FILE).unlink()
+        assert "none are published yet" in api.get("/api/insights/slo").json()["error"]
 
 
 @pytest.mark.parametrize(

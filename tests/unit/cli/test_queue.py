@@ -305,4 +305,4 @@ class TestPrune:
 
     def test_nothing_waits(self, run, door, step):
         door.answers["prune"] = {**step, "waits_for_archive": False}
-        assert "Everything from there on is younger than retention.days." in run("queue", "prune").stdout
+        assert "Everything from there on is younger than retention.days, by the" in run("queue", "prune").stdout

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from manydesks.domain.errors import NoInsights
-from manydesks.domain.insight import VERSION
+from manydesks.domain.insight import TABLES, VERSION
 from manydesks.insights.damage import damage
 from manydesks.insights.published import Insights, is_day
 
@@ -19,8 +19,15 @@ def make(path: Path, version: int = VERSION) -> None:
         db.execute("create table meta (name text primary key, value text)")
         rows = {"version": version, "to_seq": 40, "built_at": 9}
         db.executemany("insert into meta values (?, ?)", [(name, str(value)) for name, value in rows.items()])
-        db.execute("create table slo (day text, agent text, ratio real)")
+        for name in TABLES:
+            db.execute(f"create table {name} (day text, agent text, ratio real)")
         db.execute("insert into slo values ('2026-01-01', 'ada', 0.5)")
+        db.commit()
+
+
+def drop(path: Path, table: str) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"drop table {table}")
         db.commit()
 
 
@@ -32,13 +39,14 @@ def test_a_file_is_read_where_it_stands(tmp_path: Path) -> None:
     try:
         found = Insights(path).table("slo", agent="ada")
         assert (found.rows, found.more, found.stamp.behind(43)) == ((("2026-01-01", "ada", 0.5),), False, 3)
+        assert [(found.stamp.behind(head), found.stamp.ahead(head)) for head in (39, 40)] == [(0, 1), (0, 0)]
         assert [one.name for one in tmp_path.iterdir()] == [path.name]
     finally:
         tmp_path.chmod(0o700)
 
 
 def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(NoInsights, match=r"there is no .*gold\.db; `manydesks pipeline run` makes them"):
+    with pytest.raises(NoInsights, match=r"none are published yet; `manydesks pipeline run` makes them"):
         Insights(tmp_path / "gold.db").table("slo")
 
 
@@ -95,6 +103,18 @@ def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
     assert damage(make_without) == "it does not say its to_seq"
 
 
+def test_a_table_that_is_gone_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "gold.db"
+    make(path)
+    drop(path, "slo")
+    assert damage(path) == "it has no table 'slo'"
+    path.unlink()
+    # another version may have called its tables otherwise
+    make(path, version=VERSION + 1)
+    drop(path, "slo")
+    assert damage(path) is None
+
+
 def test_another_version(tmp_path: Path) -> None:
     path = tmp_path / "gold.db"
     make(path, version=VERSION + 1)
@@ -105,6 +125,7 @@ def test_another_version(tmp_path: Path) -> None:
 def test_a_table_that_is_not_there(tmp_path: Path) -> None:
     path = tmp_path / "gold.db"
     make(path)
+    drop(path, "busy_hours")
     with pytest.raises(NoInsights, match="has no table 'busy_hours'"):
         Insights(path).table("busy_hours")
 

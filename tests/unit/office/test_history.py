@@ -42,6 +42,7 @@ def test_rows_and_how_old_they_are(insights: Insights) -> None:
         "beginsAt": 1,
         "builtAt": 9,
         "behind": 15,
+        "ahead": 0,
     }
 
 

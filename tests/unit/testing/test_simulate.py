@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -11,6 +13,7 @@ import pytest
 from manydesks.domain.errors import BadInput
 from manydesks.domain.event import KINDS
 from manydesks.settings.home import Home
+from manydesks.store.store import Store
 from manydesks.testing.history import DAY_MS, Shape, history
 from manydesks.testing.simulate import simulate
 
@@ -49,5 +52,8 @@ def test_a_fresh_home_gets_it_as_a_ledger_without_a_gap(home: Path) -> None:
     assert all(json.loads(data) and text for data, text in texts)
     assert len(db.execute("select id from agents").fetchall()) == SHAPE.agents
     db.close()
+    # retention goes by the slower of two clocks: the store's own must not be left behind in the past
+    with closing(Store(place.office_db)) as store:
+        assert asyncio.run(store.prune(keep_ms=4 * DAY_MS, require_archive=False)).events > 0
     with pytest.raises(BadInput, match="never used"):
         simulate(place, SHAPE)

@@ -106,8 +106,8 @@ def routes(office: Office) -> APIRouter:
     async def insights(
         table: Table, first: From = None, to: To = None, agent: OfAgent = None, limit: Limit = 100
     ) -> dict[str, Any]:
-        """As the pipeline published them last: when that was, and how many events they are behind, is said. 404: it has
-        published none yet, or the file is damaged. 400: there is no such table."""
+        """As the pipeline published them last: when that was, and how many events they are behind or ahead, is said.
+        404: it has published none yet, or the file is damaged. 400: there is no such table."""
         lake = office.settings.pipeline.lake_folder(office.home.lake)
         found = await office.work(
             lambda: Insights(lake / FILE).table(
@@ -128,6 +128,7 @@ def routes(office: Office) -> APIRouter:
             "beginsAt": found.stamp.begins,
             "builtAt": found.stamp.built_at,
             "behind": found.stamp.behind(head),
+            "ahead": found.stamp.ahead(head),
         }
 
     return router

@@ -159,6 +159,10 @@ class Insights(Shown):
     begins_at: int = Field(description="And none before this one; above 1: an earlier lake was lost.")
     built_at: int
     behind: int = Field(description="Events that they do not know.")
+    ahead: int = Field(
+        description="Events that they know and the ledger has not: above 0, it was put back, or they are another"
+        " office's."
+    )
 
 
 class Pause(Shown):

@@ -56,10 +56,12 @@ def export(
         raise click.UsageError("--force is for --out with a file.")
     if since is not None and until is not None and since > until:
         raise click.UsageError(f"--from {since} is after --to {until}.")
-    if file is not None:
-        check_target(file, force=force)
+    for agent in agents:
+        invocation.home.workspace(agent)  # it refuses what can be no agent's id
     settings = open_settings(invocation)
     lake = open_lake(invocation, settings)
+    if file is not None:
+        check_target(file, invocation.home, lake, force=force)
     redact = _redaction(invocation)
     from manydesks.domain.errors import PipelineError
     from manydesks.pipeline.disk import disk_refusals
@@ -77,7 +79,7 @@ def export(
         if file is None:
             lines = _print(invocation, bar, found)
         else:
-            with target(file, force=force) as new:
+            with target(file, invocation.home, lake, force=force) as new:
                 lines = _write(new, found)
     if file is None:
         if not lines:

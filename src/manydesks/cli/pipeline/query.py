@@ -38,10 +38,10 @@ def query(invocation: Invocation, sql: str, as_csv: bool, parquet: Path | None, 
         raise click.UsageError(f"Only one of --csv and {'--json' if out.json else '--parquet'} can be given.")
     if force and parquet is None:
         raise click.UsageError("--force is for --parquet.")
-    if parquet is not None:
-        check_target(parquet, force=force)
     settings = open_settings(invocation)
     lake = open_lake(invocation, settings)
+    if parquet is not None:
+        check_target(parquet, invocation.home, lake, force=force)
     from manydesks.domain.errors import PipelineError
     from manydesks.pipeline.disk import disk_refusals
     from manydesks.pipeline.query import query as ask
@@ -58,7 +58,7 @@ def query(invocation: Invocation, sql: str, as_csv: bool, parquet: Path | None, 
     with progress(out) as bar, open_spark(invocation, settings, bar) as spark, disk_refusals(lake):
         bar.say("asking")
         if parquet is not None:
-            with target(parquet, force=force) as new:
+            with target(parquet, invocation.home, lake, force=force) as new:
                 written = query_to_parquet(lake, sql, spark, new, own_folder(spark) / "answer")
         elif as_csv:
             columns, found_rows = query_rows(lake, sql, spark)

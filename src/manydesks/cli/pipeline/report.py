@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,10 @@ from manydesks.cli.pipeline.opening import open_lake, open_settings, require_hom
 from manydesks.cli.pipeline.target import check_target, target
 from manydesks.cli.quantity import size
 from manydesks.cli.text import one_line
+from manydesks.domain.errors import PipelineError
+
+if TYPE_CHECKING:
+    from manydesks.pipeline.place import Place
 
 #: in the current folder, replaced by the next one; not in the lake, which must not keep what it was told to forget
 NAME = "manydesks-report.html"
@@ -33,18 +38,19 @@ def report(invocation: Invocation, file: Path | None, force: bool, days: int, sh
     out = invocation.out
     if force and file is None:
         raise click.UsageError("--force is for --out.")
-    if file is not None:
-        check_target(file, force=force)
     require_home(invocation)
     settings = open_settings(invocation)
     lake = open_lake(invocation, settings)
+    place = file or Path(NAME)
+    check_target(place, invocation.home, lake, force=force or file is None)
     from manydesks.pipeline.disk import disk_refusals
     from manydesks.pipeline.report.write import report as make
 
     with disk_refusals(lake):
         page = make(lake, days)
-    place = file or Path(NAME)
-    with target(place, force=force or file is None) as new:
+        if (why := _why_not_ours(invocation, lake)) is not None:
+            out.note(f"It may not be of this office: {why}")
+    with target(place, invocation.home, lake, force=force or file is None) as new:
         new.write_text(page, encoding="utf-8")
     if out.json:
         out.value({"file": str(place.absolute()), "bytes": len(page.encode())})
@@ -52,3 +58,14 @@ def report(invocation: Invocation, file: Path | None, force: bool, days: int, sh
         out.line(f"{one_line(str(place.absolute()))}: {size(len(page.encode()))}.")
     if show and not webbrowser.open(place.absolute().as_uri()):
         out.note("There is no browser here to show it in.")
+
+
+def _why_not_ours(invocation: Invocation, lake: Place) -> str | None:
+    """Why the lake is not that of this office's store; None: it is, or there is none that can be asked."""
+    from manydesks.pipeline.quality import why_refused
+
+    db = invocation.home.office_db
+    try:
+        return why_refused(lake, db) if db.is_file() else None
+    except PipelineError:
+        return None  # the page is made of the lake alone

@@ -61,7 +61,8 @@ def _waits(step: dict[str, Any], dead: int) -> list[str]:
             "`manydesks pipeline run`."
         )
     else:
-        said.append("Everything from there on is younger than retention.days.")
+        # a wall clock that was set forward makes nothing old by itself
+        said.append("Everything from there on is younger than retention.days, by the clock or by the office's own.")
     if dead:
         keep = "keeps its trace" if dead == 1 else "keep their traces"
         said.append(f"{count(dead, 'dead letter')} {keep}; `manydesks queue drop` lets go of one.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Sequence
+from datetime import date, timedelta
 from typing import Any
 
 from manydesks.pipeline.report.facts import Facts, Row, Waterfall
@@ -28,6 +29,8 @@ KINDS = {
 }
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 LONGEST = 60
+#: so many marks fit below a chart
+FEW_DAYS = 9
 
 
 def told(text: object) -> str:
@@ -49,7 +52,7 @@ def per_agent_and_day(facts: Facts, column: str, axis: str) -> Figure:
                 f"{len(others)} others", OTHERS, _by_day(facts.agent_daily, column, lambda row: row["agent"] in others)
             )
         )
-    layout = {"barmode": "stack", "xaxis": {"type": "date"}, "yaxis": {"title": {"text": axis}, "rangemode": "tozero"}}
+    layout = {"barmode": "stack", "xaxis": _days(facts), "yaxis": {"title": {"text": axis}, "rangemode": "tozero"}}
     return {"data": series, "layout": layout}
 
 
@@ -104,7 +107,7 @@ def latency(facts: Facts) -> Figure:
         "y": 1.08,
         "xanchor": "left",
     }
-    layout = {"xaxis": {"type": "date", "anchor": "y3"}, **axes, "height": 720, "updatemenus": [menu]}
+    layout = {"xaxis": {**_days(facts), "anchor": "y3"}, **axes, "height": 720, "updatemenus": [menu]}
     return {"data": data, "layout": layout}
 
 
@@ -163,7 +166,7 @@ def deaths(facts: Facts) -> Figure:
         rows = [row for row in facts.deaths if row["failure_class"] == name]
         colour = COLOURS[number] if number < MOST else OTHERS
         data.append(_bars(told(name), colour, [(row["day"], row["letters"]) for row in rows]))
-    axes = {"xaxis": {"type": "date"}, "yaxis": {"title": {"text": "dead letters"}}}
+    axes = {"xaxis": _days(facts), "yaxis": {"title": {"text": "dead letters"}}}
     layout = {"barmode": "stack", "showlegend": True, **axes}
     return {"data": data, "layout": layout}
 
@@ -228,6 +231,12 @@ def _by_day(rows: Iterable[Row], column: str, wanted: Callable[[Row], bool]) -> 
         if wanted(row) and row[column] is not None:
             sums[row["day"]] = sums.get(row["day"], 0) + row[column]
     return sorted(sums.items())
+
+
+def _days(facts: Facts) -> Figure:
+    """An axis of days; of a few each has its mark, and none has marks for hours."""
+    few = facts.since >= (date.fromisoformat(facts.until) - timedelta(days=FEW_DAYS)).isoformat()
+    return {"type": "date", **({"dtick": 86_400_000, "tickformat": "%b %-d"} if few else {})}
 
 
 def _bars(name: str, colour: str, values: Sequence[tuple[str, float]]) -> Figure:

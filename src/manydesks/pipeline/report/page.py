@@ -91,9 +91,15 @@ def _section(
     )
 
 
+def _dollars(cost: float) -> str:
+    """Small sums with as many places as they need to be seen."""
+    places = 2 if cost >= 1 or not cost else 4
+    return f"${cost:,.{places}f}" if cost >= 0.0001 or not cost else "< $0.0001"
+
+
 def _totals(facts: Facts) -> str:
     of = facts.totals
-    cost = "unknown" if of["cost_usd"] is None else f"${of['cost_usd']:,.2f}"
+    cost = "unknown" if of["cost_usd"] is None else _dollars(of["cost_usd"])
     unknown = of["unknown_cost_runs"] or 0
     cards = [
         ("messages", f"{of['messages'] or 0:,}", f"{of['completed'] or 0:,} completed"),

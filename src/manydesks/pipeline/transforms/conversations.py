@@ -16,8 +16,9 @@ REPLACES = (EDITED, TOLD)
 def of_silver(transcripts: DataFrame, messages: DataFrame) -> DataFrame:
     """A row for each trace and agent: day, trace, agent, first_seq, at, outcome, erased and turns (seq, role, content).
 
-    Of a message whose text was replaced, the last one is the turn. What was erased is none; it is only counted. A
-    conversation of which nothing is left has no row. Both tables must have their traces whole.
+    Of a message whose text was replaced, the last one is the turn, and what was said to those before is none: nobody
+    would know to what. What was erased is none, too; it is only counted. A conversation of which nothing is left has no
+    row. Both tables must have their traces whole.
     """
     said = transcripts.where(
         F.col("agent").isNotNull() & (F.col("operation").isNull() | ~F.col("operation").isin(*NO_TURN))
@@ -25,12 +26,12 @@ def of_silver(transcripts: DataFrame, messages: DataFrame) -> DataFrame:
     stored_or_replaced = F.col("operation").isNull() | F.col("operation").isin(*REPLACES)
     texts = F.col("message").isNotNull() & F.col("response").isNull() & stored_or_replaced
     last = F.max(F.when(texts, F.col("seq"))).over(Window.partitionBy("trace", "agent", "message"))
-    said = said.withColumn("last", last).where(~texts | (F.col("seq") == F.col("last")))
+    said = said.withColumn("last", last).where(F.col("last").isNull() | (F.col("seq") >= F.col("last")))
     there = ~F.col("erased") & F.col("text").isNotNull() & (F.trim("text") != "")
     turn = F.struct("seq", "role", F.col("text").alias("content"))
     rows = said.groupBy("day", "trace", "agent").agg(
         F.min("seq").alias("first_seq"),
-        F.min_by("at", "seq").alias("at"),
+        F.min_by(F.when(there, F.col("at")), F.when(there, F.col("seq"))).alias("at"),
         F.count_if(F.col("erased")).alias("erased"),
         # a list leaves out NULL
         F.sort_array(F.collect_list(F.when(there, turn))).alias("turns"),
