@@ -17,8 +17,10 @@ _MOST = 200
 
 def damage(path: Path) -> str | None:
     """What is wrong with the file, in a few words; None: nothing, or there is no file. Blocks: it reads all of it."""
-    if not path.is_file():
+    if not path.exists():
         return None
+    if not path.is_file():
+        return "it is no file"
     try:
         if wrong := _length(path):
             return wrong

@@ -112,8 +112,10 @@ class Insights:
 
     @contextmanager
     def _open(self) -> Iterator[apsw.Connection]:
-        if not self._path.is_file():
+        if not self._path.exists():
             raise NoInsights(reason="none are published yet")
+        if not self._path.is_file():
+            raise NoInsights(reason=f"{FILE} is damaged (it is no file)")
         try:
             # nobody ever writes to this file: no lock is taken, no file is made beside it
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI

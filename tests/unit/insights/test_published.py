@@ -95,6 +95,11 @@ def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
     ):
         path.write_bytes(content)
         assert words in str(damage(path))
+    path.unlink()
+    path.mkdir()
+    assert damage(path) == "it is no file"
+    with pytest.raises(NoInsights, match="is damaged"):
+        Insights(path).stamp()
     make_without = tmp_path / "other.db"
     make(make_without)
     with closing(sqlite3.connect(make_without)) as db:

@@ -66,7 +66,7 @@ class Facts:
 def gather(lake: Place, days: int) -> Facts | None:
     """Of the newest `days` that have anything; None if the lake has nothing to show yet. Raises `NoInsights`."""
     path = here(lake) / FILE
-    if not path.is_file():
+    if not path.exists():
         return None
     if (found := damage(path)) is not None:
         raise NoInsights(reason=f"{path} is damaged ({found})")
