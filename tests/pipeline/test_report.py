@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import re
@@ -195,6 +196,26 @@ def test_the_figures_are_those_of_the_lake(made: str) -> None:
     assert "of another trace" not in made
     for words in ("up to event 77", "2026-01-01 to 2026-01-02", "<b>7</b>", "$0.50", "2026-01-03 00:26 UTC"):
         assert words in made
+
+
+def test_each_of_a_few_days_has_a_mark(made: str, lake: Path) -> None:
+    facts = gather(lake, 92)
+    assert facts is not None
+    assert figures_of(made)["messages"]["layout"]["xaxis"]["dtick"] == 86_400_000
+    for since in ("2025-11-01", "+10000-01-01"):
+        other = figures_of(page(dataclasses.replace(facts, since=since), PLOTLY))
+        assert other["messages"]["layout"]["xaxis"] == {"type": "date"}
+
+
+@pytest.mark.parametrize(
+    ("cost", "words"),
+    [(0, "$0.00"), (0.004, "$0.0040"), (0.00001, "under $0.0001"), (1234.5, "$1,234.50"), (None, "unknown")],
+)
+def test_small_costs_are_not_nothing(lake: Path, cost: float | None, words: str) -> None:
+    facts = gather(lake, 92)
+    assert facts is not None
+    told = dataclasses.replace(facts, totals={**facts.totals, "cost_usd": cost})
+    assert f"<b>{words}</b>" in page(told, PLOTLY)
 
 
 def test_fewer_days(lake: Path) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 from manydesks.pipeline.report.facts import Facts, Row, Waterfall
@@ -30,7 +30,7 @@ KINDS = {
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 LONGEST = 60
 #: so many marks fit below a chart
-FEW_DAYS = 9
+FEW_DAYS = 10
 
 
 def told(text: object) -> str:
@@ -235,7 +235,10 @@ def _by_day(rows: Iterable[Row], column: str, wanted: Callable[[Row], bool]) -> 
 
 def _days(facts: Facts) -> Figure:
     """An axis of days; of a few each has its mark, and none has marks for hours."""
-    few = facts.since >= (date.fromisoformat(facts.until) - timedelta(days=FEW_DAYS)).isoformat()
+    try:
+        few = (date.fromisoformat(facts.until) - date.fromisoformat(facts.since)).days < FEW_DAYS
+    except ValueError:  # a day that no calendar here knows
+        few = False
     return {"type": "date", **({"dtick": 86_400_000, "tickformat": "%b %-d"} if few else {})}
 
 

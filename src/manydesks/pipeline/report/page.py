@@ -94,7 +94,7 @@ def _section(
 def _dollars(cost: float) -> str:
     """Small sums with as many places as they need to be seen."""
     places = 2 if cost >= 1 or not cost else 4
-    return f"${cost:,.{places}f}" if cost >= 0.0001 or not cost else "< $0.0001"
+    return f"${cost:,.{places}f}" if cost >= 0.0001 or not cost else "under $0.0001"
 
 
 def _totals(facts: Facts) -> str:
