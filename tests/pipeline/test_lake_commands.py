@@ -136,6 +136,9 @@ def test_compact_leaves_the_lake_of_another_office_as_it_is(home: Path, lake: Pa
         assert "the lake" in refused.stderr
         assert "belongs to another office" in refused.stderr
         assert len(refused.stderr.splitlines()) == 1
+    told = manydesks(home, "report")
+    assert told.returncode == 0
+    assert "It may not be of this office: the lake" in told.stderr
     assert {path: path.stat().st_mtime_ns for path in lake.rglob("*")} == before
 
 
