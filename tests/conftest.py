@@ -109,9 +109,8 @@ def mount(home: Path) -> Iterator[Callable[..., None]]:
 @pytest.fixture(scope="session")
 def kept_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
     """Variables with which a command has its Spark session in a Java that is there already: it starts in a second, and
-    what Java has compiled for one command, the next one has. One
-    command at a time, and one that ends by itself; the tests that share a session have it in the same Java, once all
-    commands are done.
+    what Java has compiled for one command, the next one has. One command at a time, and one that ends by itself; the
+    tests that share a session have it in the same Java, once all commands are done.
 
     For what a command does and says. How a Java is started, what becomes of what it says, and how it ends with its
     command is tried where commands start their own: the README, two runs at once, clusters, the watch, and kills.

@@ -366,15 +366,17 @@ async def test_an_api_that_finds_the_prompt_too_long_gets_less_of_the_past(diale
         (Garble(event=2), "transient", "no JSON"),
         (Fail(after_event=2, status=529, message="too many"), "transient", "too many"),
         (Fail(after_event=2, status=400, message="bad words"), None, "bad words"),
-        (Hang(), "transient", "said nothing for 0.3 s"),
-        (Hang(after_event=3), "transient", "said nothing for 0.3 s"),
+        (Hang(), "transient", "said nothing for 1 s"),
+        (Hang(after_event=3), "transient", "said nothing for 1 s"),
     ],
     ids=str,
 )
 async def test_every_fault_is_classified_and_the_next_try_works(
     dialect: str, fault: Any, failure: str | None, words: str
 ) -> None:
-    async with desk_of(dialect, [Says(text="x" * 300, fault=fault), Says(text="Well.")], idle_seconds=0.3) as desk:
+    # only who hangs is to be found silent, not who is slow on a busy machine
+    idle = {"idle_seconds": 1} if isinstance(fault, Hang) else {}
+    async with desk_of(dialect, [Says(text="x" * 300, fault=fault), Says(text="Well.")], **idle) as desk:
         provider = desk.provider()
         steps = await desk.turn(provider, "go")
         failed = last(steps, Failed)
@@ -467,7 +469,7 @@ async def test_leaving_a_turn_closes_the_connection(dialect: str) -> None:
 
 async def test_a_slow_stream_is_no_silence(dialect: str) -> None:
     async with desk_of(
-        dialect, [Says(text="slow but sure", pace=Pace(bytes=60, seconds=0.02))], idle_seconds=0.4
+        dialect, [Says(text="slow but sure", pace=Pace(bytes=60, seconds=0.08))], idle_seconds=1.5
     ) as desk:
         assert last(await desk.turn(desk.provider(), "go"), Answer).text == "slow but sure"
 

@@ -144,8 +144,7 @@ def test_ctrl_c_stops_waiting_and_not_the_work(office: OfficeProcess, sit: Calla
     talk.type("/questions\n")
     talk.until("ada wrote: !sleep 1")
     talk.until("> ")
-    talk.type("\x03")
-    talk.until("Ctrl-D leaves.")
+    talk.interrupt("Ctrl-D leaves.")
     talk.type("/quit\n")
     assert talk.end() == 0
 

@@ -49,6 +49,21 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._line, keys.encode())
 
+    def interrupt(self, words: str) -> str:
+        """Ctrl-C at a prompt, pressed again as a person would, until these words are shown.
+
+        Between showing the prompt and waiting for keys Python's `input` notes a signal and goes on to wait: such a
+        Ctrl-C counts with the next key only. Nothing outside can see on which side of that moment it came.
+        """
+        deadline = time.monotonic() + SECONDS
+        while True:
+            self.type("\x03")
+            try:
+                return self.until(words, SECONDS / 6)
+            except AssertionError:
+                if time.monotonic() > deadline:
+                    raise
+
     def end(self, seconds: float = SECONDS) -> int:
         """The exit code, once it has ended by itself."""
         deadline = time.monotonic() + seconds
