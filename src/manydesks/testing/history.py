@@ -79,26 +79,28 @@ def history(shape: Shape) -> Iterator[Made]:
     yield Made(at=shape.begins, kind="processor_start", data={"version": "0", "incarnation": "made", "recovered": 0})
     for agent in agents:
         yield Made(at=shape.begins, kind="agent_added", agent=agent, data={"after": {"id": agent}, "actor": "owner"})
-    wanted, told, per_trace = shape.events - len(agents) - 2, 0, 16.0
+    wanted = shape.events - len(agents) - 2
     waiting: list[tuple[int, int, Made]] = []
-    count = 0
+    count = traces = 0
     for day in range(shape.days):
         begins = shape.begins + day * DAY_MS
         # a burst now and then; what is left is spread over the days that are left
         share = rng.choice((0.7, 0.9, 1.0, 1.0, 1.1, 1.8)) if day < shape.days - 1 else 1.0
-        left = max(wanted - told - len(waiting), 0)
-        traces = max(1, round(left / (shape.days - day) * share / per_trace))
-        made = 0
-        for _ in range(traces):
+        quota = (wanted - count) / (shape.days - day) * share
+        # many days with little to tell: one has a trace now and then
+        usual = count / traces if traces else 16.0
+        if quota < usual and rng.random() * usual >= quota:
+            quota = 0.0
+        # and in all there is one at least
+        upto = count + (quota if traces or day < shape.days - 1 else max(quota, 1.0))
+        while count < upto:
+            traces += 1
             hour = rng.choices(range(24), _HOURS)[0]
             at = begins + hour * 3_600_000 + rng.randrange(3_600_000)
             for event in _Trace(rng, agents, at).events():
                 heapq.heappush(waiting, (event.at, count, event))
                 count += 1
-                made += 1
-        per_trace = max(made / traces, 1.0)
         while waiting and (waiting[0][0] < begins + DAY_MS or day == shape.days - 1):
-            told += 1
             yield heapq.heappop(waiting)[2]
     yield Made(at=shape.begins + shape.days * DAY_MS, kind="processor_stop", data={"version": "0"})
 
@@ -124,9 +126,8 @@ class _Trace:
             targets = rng.sample(self._agents, min(len(self._agents), rng.randint(2, 4)))
         ended = [self._message(agent, self._at, hop=0, parent=None, sender=None, run=None) for agent in targets]
         if len(targets) > 1 and rng.random() < 0.5:
-            self._message(
-                rng.choice(self._agents), max(ended), hop=0, parent=None, sender=None, run=None, held=self._at
-            )
+            last, run = max(ended)
+            self._message(rng.choice(self._agents), last, hop=0, parent=None, sender=None, run=run, held=self._at)
         return sorted(self._said, key=lambda event: event.at)
 
     def _message(
@@ -139,8 +140,8 @@ class _Trace:
         sender: str | None,
         run: str | None,
         held: int | None = None,
-    ) -> int:
-        """When it ended."""
+    ) -> tuple[int, str]:
+        """When it and all that was handed on had ended, and the last run of it. `run`: the one that it follows from."""
         rng = self._rng
         self._messages += 1
         id = self._name("internal" if sender else self._channel)
@@ -163,10 +164,10 @@ class _Trace:
         self._add("agent_routed", stored, **about, data={"by": by, "team": None})
         if held is not None:
             self._add("message_held", stored, **about, data={"reason": "join", "ref": "join_1"})
-            self._add("message_released", at, **about, data={"reason": "join", "ref": "join_1"})
+            self._add("message_released", at, **about, run=run, data={"reason": "join", "ref": "join_1"})
         return self._attempts(about, at, hop, agent, session)
 
-    def _attempts(self, about: dict[str, Any], at: int, hop: int, agent: str, session: str) -> int:
+    def _attempts(self, about: dict[str, Any], at: int, hop: int, agent: str, session: str) -> tuple[int, str]:
         rng, id = self._rng, str(about["message"])
         for attempt in range(1, 6):
             wait = self._long_tail(40)
@@ -197,15 +198,15 @@ class _Trace:
             self._add("chain_step_done", ended, **about, run=run, data=done)
             self._add("run_usage", ended, **about, run=run, data=self._usage(provider, model))
             if not fails:
-                return max(ended, self._hand_over(id, agent, run, ended, hop))
+                return self._hand_over(id, agent, run, ended, hop)
             if dead:
-                return ended
+                break
             at = ended + 5_000 * 2 ** (attempt - 1)
-        return at
+        return ended, run
 
-    def _hand_over(self, id: str, agent: str, run: str, at: int, hop: int) -> int:
+    def _hand_over(self, id: str, agent: str, run: str, at: int, hop: int) -> tuple[int, str]:
         """A hand-off now and then, never back to oneself, and not for ever."""
-        rng, ended = self._rng, at
+        rng, ended = self._rng, (at, run)
         if hop < 6 and self._messages < 24 and len(self._agents) > 1 and rng.random() < 0.22:
             for _ in range(1 if rng.random() < 0.8 else 2):
                 mate = rng.choice([other for other in self._agents if other != agent])

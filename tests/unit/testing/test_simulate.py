@@ -33,6 +33,28 @@ def test_time_goes_forward_and_the_days_are_used() -> None:
     assert set(range(6)) <= days
 
 
+@pytest.mark.parametrize(
+    ("events", "agents", "days"), [(3_000, 1, 1), (3_000, 1, 7), (100, 2, 1), (20_000, 8, 30), (2_000, 3, 3650)]
+)
+def test_there_are_about_as_many_as_asked_for(events: int, agents: int, days: int) -> None:
+    for seed in range(3):
+        made = len(list(history(Shape(events=events, agents=agents, days=days, seed=seed))))
+        assert abs(made - events) < 0.02 * events + 150, seed  # to within one long trace
+
+
+def test_there_is_always_a_trace() -> None:
+    assert any(event.trace for event in history(Shape(events=100, agents=99, days=1)))
+
+
+def test_a_join_waits_for_the_run_that_ends_last() -> None:
+    events = list(history(SHAPE))
+    freed = [event for event in events if event.kind == "message_released"]
+    assert freed
+    for event in freed:
+        done = {one.run: one.at for one in events if one.trace == event.trace and one.kind == "chain_step_done"}
+        assert done[event.run] == event.at
+
+
 def test_every_event_is_of_the_ledgers_vocabulary() -> None:
     found = {event.kind for event in history(SHAPE)}
     assert {"message_retried", "message_dead", "chain_handoff", "message_released", "response_retried"} <= found
