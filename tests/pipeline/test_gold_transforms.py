@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
 
+from manydesks.pipeline.gold import SHARES
 from manydesks.pipeline.silver import HANDOFFS, MESSAGES, RESPONSES, RUNS, SPANS, TRACES
 from manydesks.pipeline.transforms.gold import agents, costs, traces
 from manydesks.pipeline.transforms.gold import percentiles as of
@@ -76,7 +77,7 @@ def test_percentiles_of_many_values_have_the_stated_error(spark: SparkSession) -
     found = {row["agent"]: row for row in of.percentiles(frame, ["agent"], "ms", "run").collect()}
     small = found["small"]
     assert (small["run_p50_ms"], small["run_p95_ms"], small["run_p99_ms"]) == (501.0, 951.0, 991.0)
-    for share in of.SHARES:
+    for share in SHARES:
         exact = 10_007 + share / 100 * of.EXACT * 37
         assert found["large"][f"run_p{share}_ms"] == pytest.approx(exact, rel=0.0005)
         assert found["large"][f"run_p{share}_ms"] != exact

@@ -189,6 +189,7 @@ def test_the_figures_are_those_of_the_lake(made: str) -> None:
         ("ada", ("2026-01-01",), (1,)),
     }
     assert figures["hours"]["data"][0]["z"][6][23] == 4
+    assert "on 2 days" in made
     assert figures["handoffs"]["data"][0]["z"] == [[2]]
     spans = {bar["name"]: bar for bar in figures["trace1"]["data"]}
     assert (spans["queue"]["base"], spans["queue"]["x"]) == ([0.0], [0.3])
@@ -205,6 +206,30 @@ def test_each_of_a_few_days_has_a_mark(made: str, lake: Path) -> None:
     for since in ("2025-11-01", "+10000-01-01"):
         other = figures_of(page(dataclasses.replace(facts, since=since), PLOTLY))
         assert other["messages"]["layout"]["xaxis"] == {"type": "date"}
+
+
+@pytest.mark.parametrize(
+    ("times", "marks"),
+    [
+        # plotly would write 5 for 0.05
+        ((20, 60), ["0.01", "0.02", "0.05", "0.1", "0.2", "0.5"]),
+        ((0, 900), ["0.001", "0.003", "0.01", "0.03", "0.1", "0.3", "1", "3"]),
+        ((1, 3_000_000), ["0.001", "0.01", "0.1", "1", "10", "100", "1,000", "10,000"]),
+        ((), None),
+    ],
+)
+def test_axes_of_seconds_say_whole_numbers(lake: Path, times: tuple[float, ...], marks: list[str] | None) -> None:
+    facts = gather(lake, 92)
+    assert facts is not None
+    row = {**facts.agent_daily[0], **dict.fromkeys(("run_p50_ms", "run_p95_ms", "run_p99_ms"))}
+    rows = [{**row, "run_p50_ms": time} for time in times] or [row]
+    figure = figures_of(page(dataclasses.replace(facts, agent_daily=rows), PLOTLY))["latency"]
+    axis = figure["layout"]["yaxis2"]
+    assert axis.get("ticktext") == marks
+    assert [f"{value:,.3f}".rstrip("0").rstrip(".") for value in axis.get("tickvals", ())] == (marks or [])
+    shown = next(line["y"] for line in figure["data"] if line["yaxis"] == "y2")
+    # the axis has no 0
+    assert [value for value in shown if value is not None] == [max(time, 1) / 1000 for time in times]
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 from manydesks.pipeline.columns import TableSpec, table
 
+#: the percentiles that there are
+SHARES = (50, 95, 99)
+
 
 def _percentiles(prefix: str, of: str) -> str:
     return "".join(
         f"{prefix}_p{share}_ms real - Percentile {share} of how long {of} took; NULL: there were none.\n"
-        for share in (50, 95, 99)
+        for share in SHARES
     )
 
 
@@ -96,8 +99,8 @@ ended_at long - When its last span so far ended; if it has none, its last messag
 total_ms long - From one to the other; NULL: nothing of it has ended, or by the clock it did before it began.
 critical_path_ms long - Time that lies in a span of the critical path; the rest of the total is waiting for a try.
 critical_path text - The spans that its end followed from, first to last, each with its milliseconds.
-cost_usd real - What those cost in dollars, as far as known; NULL: of none is it known.
-unknown_cost_runs long! - Of those, how many have ended and have no cost that is known.
+cost_usd real - What runs that began with one of its messages cost in dollars, as far as known; NULL: of none is it.
+unknown_cost_runs long! - Of those runs, how many have ended and have no cost that is known.
 status text! - open: a message has not ended; dead: one is dead; done: the rest.
 """,
 )

@@ -24,7 +24,9 @@ NAME = "manydesks-report.html"
 
 
 @click.command(cls=Command)
-@click.option("--out", "file", type=click.Path(path_type=Path), metavar="FILE", help=f"Where to  [default: {NAME}]")
+@click.option(
+    "--out", "file", type=click.Path(path_type=Path), metavar="FILE", help=f"Where the page goes  [default: {NAME}]"
+)
 @click.option("--force", is_flag=True, help="With --out: replace a file that is there.")
 @click.option("--days", type=click.IntRange(1, 3660), default=92, show_default=True, help="The newest days, so many.")
 @click.option("--open", "show", is_flag=True, help="Show it in the browser.")

@@ -6,10 +6,12 @@ Names come from people and agents. plotly.js takes a part of HTML in every text,
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Any
 
+from manydesks.pipeline.gold import SHARES
 from manydesks.pipeline.report.facts import Facts, Row, Waterfall
 
 Figure = dict[str, Any]
@@ -61,7 +63,7 @@ def latency(facts: Facts) -> Figure:
     names, _ = _agents(facts)
     parts = (("queue", "wait"), ("run", "run"), ("delivery", "delivery"))
     data = []
-    for share in (50, 95, 99):
+    for share in SHARES:
         for number, (part, _) in enumerate(parts, start=1):
             for name, colour in zip(names, COLOURS, strict=False):
                 rows = [row for row in facts.agent_daily if row["agent"] == name]
@@ -75,28 +77,30 @@ def latency(facts: Facts) -> Figure:
                         "showlegend": number == 1,
                         "visible": share == 95,
                         "x": [row["day"] for row in rows],
-                        "y": [None if value is None else value / 1000 for value in values],
+                        # such an axis has no 0, and clocks here tell no less than a millisecond
+                        "y": [None if value is None else max(value, 1) / 1000 for value in values],
+                        "customdata": [None if value is None else value / 1000 for value in values],
                         "line": {"color": colour, "width": 1.5},
                         "marker": {"size": 4},
                         "xaxis": "x",
                         "yaxis": "y" if number == 1 else f"y{number}",
-                        "hovertemplate": "%{x}: %{y:.3~s} s<extra>%{fullData.name}</extra>",
+                        "hovertemplate": "%{x}: %{customdata:.3~s} s<extra>%{fullData.name}</extra>",
                     }
                 )
-    shares = [share for share in (50, 95, 99) for _ in range(len(parts) * len(names))]
+    shares = [share for share in SHARES for _ in range(len(parts) * len(names))]
     buttons = [
         {"label": f"p{share}", "method": "restyle", "args": [{"visible": [one == share for one in shares]}]}
-        for share in (50, 95, 99)
+        for share in SHARES
     ]
     axes = {
         f"yaxis{number if number > 1 else ''}": {
             "title": {"text": f"{words}, s"},
             "type": "log",
-            "nticks": 4,
+            **_marks(row[f"{part}_p{share}_ms"] for row in facts.agent_daily for share in SHARES),
             "domain": [1 - number / 3 + 0.03, 1 - (number - 1) / 3 - 0.03],
             "anchor": "x",
         }
-        for number, (_, words) in enumerate(parts, start=1)
+        for number, (part, words) in enumerate(parts, start=1)
     }
     menu = {
         "type": "buttons",
@@ -240,6 +244,18 @@ def _days(facts: Facts) -> Figure:
     except ValueError:  # a day that no calendar here knows
         few = False
     return {"type": "date", **({"dtick": 86_400_000, "tickformat": "%b %-d"} if few else {})}
+
+
+def _marks(times: Iterable[float | None]) -> Figure:
+    """Of an axis of seconds whose steps are powers of ten: each mark says its whole number, of which the library by
+    itself leaves but the first digit between two powers. The wider the axis, the fewer."""
+    seconds = [max(time, 1) / 1000 for time in times if time is not None]
+    if not seconds:
+        return {}
+    least, most = math.floor(math.log10(min(seconds))), math.ceil(math.log10(max(seconds)))
+    steps = next((steps for width, steps in ((2, (1, 2, 5)), (4, (1, 3))) if most - least <= width), (1,))
+    marks = [step * 10.0**power for power in range(least, most + 1) for step in steps]
+    return {"tickvals": marks, "ticktext": [f"{mark:,.3f}".rstrip("0").rstrip(".") for mark in marks]}
 
 
 def _bars(name: str, colour: str, values: Sequence[tuple[str, float]]) -> Figure:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from manydesks.pipeline.gold import SHARES
 from manydesks.pipeline.report import charts
 from manydesks.pipeline.report.facts import TOPIC_DAYS, Facts, Waterfall
 
@@ -44,7 +45,8 @@ def page(facts: Facts | None, plotly: str) -> str:
         _section(figures, "topics", "Topics", charts.topics(facts) if facts.topics else None, _topics_table(facts),
                  f"Terms that were said more often than in the 28 days before; of the last {TOPIC_DAYS} days shown."),
         _section(figures, "deaths", "Dead letters", charts.deaths(facts) if facts.deaths else None,
-                 _letters_table(facts)),
+                 _letters_table(facts),
+                 "All that ever died, by the day of their first death; some were given new attempts since."),
         _slowest(figures, facts),
     ]  # fmt: skip
     built = datetime.fromtimestamp(facts.built_at / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -97,17 +99,21 @@ def _dollars(cost: float) -> str:
     return f"${cost:,.{places}f}" if cost >= 0.0001 or not cost else "under $0.0001"
 
 
+def _many(number: int | None, one: str, more: str) -> str:
+    return f"{number or 0:,} {one if number == 1 else more}"
+
+
 def _totals(facts: Facts) -> str:
     of = facts.totals
     cost = "unknown" if of["cost_usd"] is None else _dollars(of["cost_usd"])
     unknown = of["unknown_cost_runs"] or 0
     cards = [
         ("messages", f"{of['messages'] or 0:,}", f"{of['completed'] or 0:,} completed"),
-        ("dead", f"{of['dead'] or 0:,}", f"{of['retries'] or 0:,} retries"),
+        ("dead", f"{of['dead'] or 0:,}", _many(of["retries"], "retry", "retries")),
         ("runs", f"{of['runs'] or 0:,}", f"{of['failed_runs'] or 0:,} failed"),
-        ("cost", cost, f"of {unknown:,} runs unknown" if unknown else "of all runs known"),
+        ("cost", cost, f"of {_many(unknown, 'run', 'runs')} unknown" if unknown else "of all runs known"),
         ("hand-offs", f"{of['handoffs'] or 0:,}", ""),
-        ("agents", f"{of['agents'] or 0:,}", f"on {of['days'] or 0:,} days"),
+        ("agents", f"{of['agents'] or 0:,}", f"on {_many(of['days'], 'day', 'days')}"),
     ]
     return '<section class="totals">' + "".join(
         f'<div class="card"><span>{name}</span><b>{value}</b><small>{more}</small></div>' for name, value, more in cards
@@ -176,7 +182,7 @@ def _agent_table(facts: Facts) -> str:
 
 
 def _latency_table(facts: Facts) -> str:
-    names = [f"{part}_p{share}_ms" for part in ("queue", "run", "delivery") for share in (50, 95, 99)]
+    names = [f"{part}_p{share}_ms" for part in ("queue", "run", "delivery") for share in SHARES]
     titles = [
         "day",
         "agent",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from manydesks.pipeline.gold import SHARES
+
 #: up to so many values a group's percentiles are exact
 EXACT = 10_000
 #: of a larger group, the significant digits of a value that count
 DIGITS = 4
-SHARES = (50, 95, 99)
 
 
 def percentiles(rows: DataFrame, keys: list[str], value: str, prefix: str) -> DataFrame:
