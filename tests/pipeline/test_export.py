@@ -48,6 +48,7 @@ STORED = [
     (FIRST, "m4", "t3", "bob", "cancelled"),
     (SECOND, "m5", "t4", "ada", "completed"),
     (SECOND, "m6", "t4", "ada", "held"),
+    (SECOND, "m7", "t4", "ada", "dead"),
 ]
 
 

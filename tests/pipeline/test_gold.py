@@ -76,12 +76,18 @@ def bring(
 
 def late(events: list[Made]) -> list[Made]:
     """Days later a dead message is edited, given new attempts and dies again, a question of long ago is answered, a
-    message goes on with what it waited for, a tool ends that never began, and the clock was wrong by a month."""
+    message goes on with what it waited for, a tool ends that never began, and the clock was wrong by a month, two days
+    long."""
     dead = next(event for event in events if event.kind == "message_dead")
     done = next(event for event in events if event.kind == "message_completed")
     stored = next(event for event in events if event.kind == "message_enqueued" and event.message != dead.message)
     at = events[-1].at + DAY_MS
-    early = replace(stored, at=events[0].at - 31 * DAY_MS, trace="trace_early", message="m_early", text="an early word")
+    early = [
+        replace(
+            stored, at=events[0].at - days * DAY_MS, trace=f"trace_{days}", message=f"m_{days}", text="an early word"
+        )
+        for days in (31, 30)
+    ]
     return [
         replace(dead, kind="message_requeued", at=at, run=None, text=EDITED, data={"actor": "owner", "edited": True}),
         # by a clock that was set back to a day before its first death
@@ -90,7 +96,7 @@ def late(events: list[Made]) -> list[Made]:
         replace(done, kind="question_answered", at=at + 6, text=ANSWER, data={"question": "q1", "by": "kim"}),
         replace(stored, kind="message_held", at=at + 7, text=None, data={"reason": "join", "ref": "join_9"}),
         replace(stored, kind="message_released", at=at + 8, text=TOLD, data={"ref": "join_9"}),
-        early,
+        *early,
     ]
 
 
@@ -98,8 +104,10 @@ def days_apart(seed: int) -> list[Made]:
     begins = Shape(events=0).begins
     shapes = (Shape(events=150, agents=2, days=1, seed=seed + day, begins=begins + day * DAY_MS) for day in DAYS)
     events = [event for shape in shapes for event in history(shape)]
-    first = next(number for number, event in enumerate(events) if event.kind == "message_enqueued")
-    events[first] = replace(events[first], text=ERASED_LATER)
+    # of the last day: those before it are left to what comes late
+    last = begins + DAYS[-1] * DAY_MS
+    number = next(at for at, event in enumerate(events) if event.kind == "message_enqueued" and event.at >= last)
+    events[number] = replace(events[number], text=ERASED_LATER)
     return events
 
 

@@ -31,6 +31,14 @@ def test_an_agent_that_turns_out_to_be_older_is_held_against_more_days() -> None
     assert plan.wanted == {"2026-01-01", "2026-06-01", "2026-06-20"}
 
 
+def test_so_it_is_if_several_days_before_its_first_turn_up_at_once() -> None:
+    late, known = {"2026-01-01", "2026-01-02", "2026-03-01"}, {"2026-06-01", "2026-06-20", "2026-06-29"}
+    plan = Topics(days={("ada", day) for day in late | known}, touched=late)
+    assert plan.wanted == late | {"2026-06-01", "2026-06-20"}
+    # one of the late days was the first one before, and has new messages only
+    assert Topics(days={("ada", day) for day in late}, touched=late).wanted == late
+
+
 def test_a_day_that_has_lost_all_its_messages_is_made_anew_too() -> None:
     assert Topics(days=set(), touched={"2026-01-01"}).wanted == {"2026-01-01"}
 

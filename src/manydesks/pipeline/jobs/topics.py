@@ -39,9 +39,11 @@ class Topics:
         known = {day for _, day in self.days}
         found = {later for day in self.touched for later in _from(day, PAST)}
         for days in self._by_agent.values():
-            # an agent that turns out to be older than it seemed has more days to be held against
-            if days[0] in self.touched and len(days) > 1:
-                found |= {day for day in known if days[0] <= day < _after(days[1], PAST)}
+            # an agent that turns out to be older than it seemed has more days to be held against; what was its first
+            # day before is the first untouched one at the latest
+            if days[0] in self.touched:
+                first = next((day for day in days if day not in self.touched), days[0])
+                found |= {day for day in known if days[0] <= day < _after(first, PAST)}
         return (found & known) | set(self.touched)
 
     @cached_property

@@ -40,15 +40,15 @@ def of_silver(transcripts: DataFrame, messages: DataFrame) -> DataFrame:
 
 
 def outcomes(messages: DataFrame) -> DataFrame:
-    """How it went for each trace and agent: dead if a message of it is, open if one has not ended, completed if one is
+    """How it went for each trace and agent: open if a message has not ended, dead if one is, completed if one is
     completed, else cancelled."""
     status = F.col("status")
     return (
         messages.where(F.col("agent").isNotNull())
         .groupBy("trace", "agent")
         .agg(
-            F.when(F.bool_or(status == "dead"), "dead")
-            .when(F.bool_or(status.isin("pending", "held", "processing")), "open")
+            F.when(F.bool_or(status.isin("pending", "held", "processing")), "open")
+            .when(F.bool_or(status == "dead"), "dead")
             .when(F.bool_or(status == "completed"), "completed")
             .otherwise("cancelled")
             .alias("outcome")
