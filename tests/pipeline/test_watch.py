@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ma
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
 
 from manydesks.domain.clock import SystemClock
 from manydesks.domain.errors import LakeWatched, PipelineError
@@ -187,6 +188,27 @@ def test_new_events_are_taken_as_they_come(ledger: Ledger, lake: Path, spark: Sp
     assert all(tables.count(lake, spec) for spec in (MESSAGES, AGENT_DAILY))
 
 
+@pytest.mark.parametrize("asked", [True, False], ids=["asked to end", "not asked"])
+def test_what_spark_says_of_an_end_that_was_asked_for_is_no_failure(
+    ledger: Ledger, lake: Path, spark: SparkSession, tmp_path: Path, asked: bool
+) -> None:
+    """A signal to a whole group may end Spark's Python before its Java, and both before the watch."""
+    ledger.add(3, trace=None)
+    stop = Stop()
+
+    def fail(round: Round) -> None:
+        if asked:
+            stop.ask()
+        raise PySparkException("EOFException occurred while reading the port number from pyspark.daemon's stdout")
+
+    watch = Watch(ledger.path, lake, spark, tmp_path, told=fail, archived=bool, stop=stop)
+    with nullcontext() if asked else pytest.raises(PipelineError, match=r"fresh: EOFException .* stdout\.$"):
+        watch.run()
+    last = latest(lake)
+    assert last is not None
+    assert (last["job"], last["ok"], last["to_seq"]) == ("watch", asked, 3)
+
+
 def test_a_store_that_is_gone_ends_it_with_a_sentence(
     ledger: Ledger, lake: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -215,8 +237,13 @@ def manydesks(home: Path, *args: str, **environ: str) -> tuple[int, str, str]:
     return process.returncode, out, said
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.deep)])
-def test_the_command_ends_well_when_it_is_asked_to(home: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("send", [
+    lambda pid: os.kill(pid, signal.SIGTERM),
+    # as `timeout` and some supervisors do: its Java ends as well
+    pytest.param(lambda pid: os.killpg(pid, signal.SIGTERM), marks=pytest.mark.kills),
+    pytest.param(lambda pid: os.kill(pid, signal.SIGINT), marks=pytest.mark.deep),
+], ids=["SIGTERM", "SIGTERM-to-all", "SIGINT"])  # fmt: skip
+def test_the_command_ends_well_when_it_is_asked_to(home: Path, send: Callable[[int], None]) -> None:
     assert manydesks(home, "agent", "add", "coder")[0] == 0
     with begin(home, "--json", "pipeline", "watch") as watch:
         assert watch.stdout is not None
@@ -228,7 +255,7 @@ def test_the_command_ends_well_when_it_is_asked_to(home: Path, number: signal.Si
         code, _, said = manydesks(home, "pipeline", "watch")
         assert (code, said.count("\n")) == (75, 1)
         assert f"(process {watch.pid}); one is enough" in said
-        watch.send_signal(number)
+        send(watch.pid)
         rest, said = watch.communicate(timeout=SECONDS)
     assert (watch.returncode, said) == (0, "")
     assert {json.loads(line)["round"] for line in rest.splitlines()} <= {"gold"}

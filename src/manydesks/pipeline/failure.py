@@ -46,7 +46,7 @@ _UNSEEN = (
 
 @contextmanager
 def in_one_sentence(what: str) -> Iterator[None]:
-    """What Spark raises inside becomes a `PipelineError` that begins with `what`."""
+    """What Spark raises inside becomes a `PipelineError` that begins with `what`, with Spark's own as its cause."""
     try:
         yield
     except SPARK_FAILURES as error:
@@ -55,7 +55,7 @@ def in_one_sentence(what: str) -> Iterator[None]:
 
 def sentence(error: BaseException) -> str:
     """The first line that says something, without Java's stack trace, ended by a full stop."""
-    if isinstance(error, Py4JNetworkError | ConnectionError) or _unanswered(error):
+    if _is_gone(error):
         return "Spark's Java has ended, perhaps for want of memory."
     said = str(error)
     java = getattr(error, "java_exception", None)
@@ -83,9 +83,10 @@ def _cause(java: Any) -> str | None:
     return None if java is None else str(java.getMessage() or java.toString())
 
 
-def _unanswered(error: BaseException) -> bool:
-    """Whether the Java died while it was asked: py4j then has no more to say than what was asked."""
-    return type(error) is Py4JError and "Trace:" not in str(error)
+def _is_gone(error: BaseException) -> bool:
+    """Whether there is no Java any more; of one that died while it was asked, py4j only says what was asked."""
+    unanswered = type(error) is Py4JError and "Trace:" not in str(error)
+    return unanswered or isinstance(error, Py4JNetworkError | ConnectionError)
 
 
 def _unread(said: str, stack: str) -> str | None:

@@ -11,13 +11,14 @@ import os
 import secrets
 import shlex
 import sys
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from manydesks.domain.errors import BadInput, ExtraMissing, PipelineError
+from manydesks.domain.errors import BadInput, ExtraMissing, PipelineError, SparkNotStarted
 from manydesks.pipeline.disk import FULL, disk_refusals, is_full
 from manydesks.pipeline.java import find_java, write_launcher
 from manydesks.pipeline.master import is_local, is_local_cluster, require_master
@@ -131,8 +132,7 @@ def require_extra() -> None:
 def session(options: SparkOptions) -> SparkSession:
     """Starts the process's Spark session, or returns the one that runs already (whose options then stay as they were).
 
-    Raises `ExtraMissing`, `JavaMissing`, or `PipelineError` if no master answers or Spark does not start; of the latter
-    the log says why.
+    Raises `ExtraMissing`, `JavaMissing`, `PipelineError` if no master answers, or `SparkNotStarted`.
     """
     require_extra()
     from pyspark.logger import PySparkLogger
@@ -144,6 +144,7 @@ def session(options: SparkOptions) -> SparkSession:
     # without a handler its complaints about a Java that is gone end up on the terminal
     logging.getLogger("py4j").addHandler(logging.NullHandler())
     logging.getLogger().addFilter(_not_of_py4j)
+    warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
     for name in QUERY_LOGGERS:
         PySparkLogger.getLogger(name).disabled = True
     if (running := SparkSession.getActiveSession()) is not None:
@@ -158,7 +159,8 @@ def session(options: SparkOptions) -> SparkSession:
         java_home = write_launcher(java, own / "java", options.log_file.absolute(), temporary=own)
         quiet = _quiet_scripts(options)
         # read once, while the Java starts; left behind they would steer other programs that this process starts
-        started_with = {"BASH_ENV": str(quiet), "JAVA_HOME": str(java_home), **_surroundings(options)}
+        started_with = {"BASH_ENV": str(quiet), "JAVA_HOME": str(java_home)}
+        started_with |= {**_locale(os.environ), **_surroundings(options)}
     builder = SparkSession.builder.appName("manydesks").master(options.master)
     for key, value in _configuration(options, own).items():
         builder = builder.config(key, value)
@@ -177,7 +179,7 @@ def session(options: SparkOptions) -> SparkSession:
     except (*SPARK_FAILURES, OSError) as error:
         if is_full(options.folder):  # then the log could not be written either
             raise PipelineError(reason=f"Spark did not start: {options.folder} cannot be used, {FULL}.") from error
-        raise PipelineError(reason=f"Spark did not start; {options.log_file} says why.") from error
+        raise SparkNotStarted(log=options.log_file) from error
     remember_names(spark.sparkContext._jvm)
     # when the Java dies, this thread's complaint is one more stack trace; the call that was under way raises anyway
     spark.sparkContext._accumulatorServer.handle_error = _say_nothing  # type: ignore[method-assign]
@@ -228,6 +230,11 @@ def _quiet_scripts(options: SparkOptions) -> Path:
     path = options.folder / "quiet.sh"
     path.write_text(f"exec 2>>{shlex.quote(str(options.log_file.absolute()))}\n")
     return path.absolute()
+
+
+def _locale(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Java takes names of files by its locale: with that of C it finds none that is not ASCII."""
+    return {"LC_ALL": "C.UTF-8"} if environ.get("LC_ALL") in ("C", "POSIX") else {}
 
 
 def _surroundings(options: SparkOptions) -> Mapping[str, str]:

@@ -16,6 +16,18 @@ def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> N
         require_extra()
 
 
+@pytest.mark.parametrize(("environ", "set_to"), [
+    ({"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8"}),
+    ({"LC_ALL": "POSIX", "LANG": "de_DE.UTF-8"}, {"LC_ALL": "C.UTF-8"}),
+    ({"LC_ALL": "tr_TR.UTF-8"}, {}),
+    ({"LANG": "C"}, {}),
+    ({}, {}),
+])  # fmt: skip
+def test_java_finds_names_that_are_not_ascii(environ: dict[str, str], set_to: dict[str, str]) -> None:
+    """Python itself sees to it where only LANG or nothing is set."""
+    assert module._locale(environ) == set_to
+
+
 def test_no_partitions_are_refused() -> None:
     with pytest.raises(BadInput, match="must be 1 or more"):
         SparkOptions(shuffle_partitions=0)

@@ -30,6 +30,7 @@ def watch(invocation: Invocation, parent: int | None) -> None:
     """
     settings = open_settings(invocation)
     lake, db, out = open_lake(invocation, settings), open_store(invocation), invocation.out
+    from manydesks.domain.errors import SparkNotStarted
     from manydesks.pipeline.disk import disk_refusals
     from manydesks.pipeline.jobs.archive import check_archive
     from manydesks.pipeline.jobs.watch import Watch
@@ -43,21 +44,26 @@ def watch(invocation: Invocation, parent: int | None) -> None:
         # what is in the way is said at once, not after Spark has started
         with watching(lake), hold(lake, patience=PATIENCE_SECONDS) as held, disk_refusals(lake):
             sweep(held)
-        with progress(out) as bar, open_spark(invocation, settings, bar) as spark:
-            stop.listen()  # Spark has taken Ctrl-C for itself
-            bar.say("")
-            if not out.json and out.terminal:
-                out.line("The lake is kept up with the ledger; Ctrl-C ends it.")
-                out.flush()
-            Watch(
-                db,
-                lake,
-                spark,
-                invocation.home.run / "spark",
-                told=lambda round: _print(invocation, round),
-                archived=lambda seq: _mark(invocation, seq),
-                stop=stop,
-            ).run()
+        try:
+            with progress(out) as bar, open_spark(invocation, settings, bar) as spark:
+                stop.listen()  # Spark has taken Ctrl-C for itself
+                bar.say("")
+                if not out.json and out.terminal:
+                    out.line("The lake is kept up with the ledger; Ctrl-C ends it.")
+                    out.flush()
+                Watch(
+                    db,
+                    lake,
+                    spark,
+                    invocation.home.run / "spark",
+                    told=lambda round: _print(invocation, round),
+                    archived=lambda seq: _mark(invocation, seq),
+                    stop=stop,
+                ).run()
+        except SparkNotStarted:
+            # a signal to a whole group of processes ends a Java that starts as well
+            if not stop.asked:
+                raise
 
 
 def _mark(invocation: Invocation, seq: int) -> bool:

@@ -128,6 +128,8 @@ class Watch:
         #: rounds come from Spark's thread and from ours: one at a time
         self._turn = threading.Lock()
         self._failure: BaseException | None = None
+        #: whatever the reason: no round is to begin any more
+        self._ending = False
         #: streams that fell one after the other, without a batch between
         self._falls = 0
         #: there is a row about the failure already
@@ -147,12 +149,13 @@ class Watch:
         check_archive(self._db, self._lake)
         with watching(self._lake), disk_refusals(self._lake):
             try:
-                self._in_turn(self._catch_up)
-                self._gold_behind = not level(self._lake)
-                if not self._over:
-                    self._follow()
-                if self._failure is not None:
-                    raise self._failure
+                with suppress(_Stopped), self._as_wished():
+                    self._in_turn(self._catch_up)
+                    self._gold_behind = not level(self._lake)
+                    if not self._over:
+                        self._follow()
+                    if self._failure is not None:
+                        raise self._failure
                 self._sign_off(None)
             except LakeRefused:  # not the lake to leave a row in
                 raise
@@ -165,7 +168,18 @@ class Watch:
 
     @property
     def _over(self) -> bool:
-        return self._stop.asked or self._failure is not None
+        return self._ending or self._stop.asked or self._failure is not None
+
+    @contextmanager
+    def _as_wished(self) -> Iterator[None]:
+        """A signal to a whole group of processes ends Spark's Java and its Python as well, one before the other: what
+        Spark says of that is no failure. What else was wrong in that moment, the next watch meets again."""
+        try:
+            yield
+        except PipelineError as error:
+            if not (self._stop.asked and isinstance(error.__cause__, SPARK_FAILURES)):
+                raise
+            raise _Stopped from error
 
     def _follow(self) -> None:
         if not reads_files_here(self._spark):
@@ -177,12 +191,11 @@ class Watch:
                 time.sleep(TICK_SECONDS)
                 if (why := self._fallen(query)) is None:
                     self._look()
-                else:
-                    self._patience_with(why)
+                elif self._patience_with(why):
                     query = self._start()
         finally:
             # not in the middle of a round: Spark would interrupt it
-            self._stop.ask()
+            self._ending = True
             with self._turn, suppress(*SPARK_FAILURES):  # its Java may be gone, and the stream with it
                 query.stop()
 
@@ -213,8 +226,9 @@ class Watch:
             error = query.exception()
         return sentence(error) if error is not None else "Spark has ended the stream."
 
-    def _patience_with(self, why: str) -> None:
-        """On a machine that is very busy Spark gives up on a process that is only slow to start: it is tried again."""
+    def _patience_with(self, why: str) -> bool:
+        """On a machine that is very busy Spark gives up on a process that is only slow to start: it is tried again.
+        False: it was told to end meanwhile."""
         with self._turn:
             check_archive(self._db, self._lake)  # what Spark says of a store that is gone is Python's stack trace
         if self._falls >= len(FALLS_SECONDS):
@@ -223,6 +237,7 @@ class Watch:
         self._falls += 1
         while not self._over and self._now() < until:
             time.sleep(TICK_SECONDS)
+        return not self._over
 
     def _look(self) -> None:
         now = self._now()
@@ -296,8 +311,9 @@ class Watch:
             try:
                 with recorded(held, self._clock, "watch") as note:
                     note(since)
-                    Sessions(self._db.parent, held, self._spark, self._progress, self._clock).go()
-                    refresh(held, self._spark, self._progress, self._clock)
+                    with self._as_wished():
+                        Sessions(self._db.parent, held, self._spark, self._progress, self._clock).go()
+                        refresh(held, self._spark, self._progress, self._clock)
             except PipelineError:
                 self._noted = True
                 raise

@@ -31,7 +31,7 @@ BATCH = 20_000
 def tail(spark: SparkSession, path: Path, after: int, *, batch: int = BATCH, window: int = WINDOW) -> DataFrame:
     """The events above `after`, without end, in batches of at most so many; one Spark partition per window."""
     options = {"path": str(path), "after": str(after), "batch": str(batch), "window": str(window)}
-    with in_one_sentence(f"Spark could not follow {VIEW.name}"):
+    with in_one_sentence("Spark could not follow the ledger"):
         spark.dataSource.register(TailSource)
         return spark.readStream.format(TailSource.name()).options(**options).load()
 
