@@ -207,6 +207,8 @@ def test_a_damaged_file_is_one_sentence_and_a_rebuild_makes_it_anew(
     assert rebuild in refused(lambda: report(copy, 92))
     sql = "select count(agent) from messages"
     assert rebuild in refused(lambda: query(copy, sql, spark))
+    # what is whole can be asked
+    assert query(copy, "select count(*) from EVENTS", spark).rows == ((len(ledger.events()),),)
     shutil.rmtree(copy / PIPELINE_RUNS.folder)
     run(ledger.path, copy, spark, lambda *_: None, rebuild=True)
     bring(ledger, lake, spark)

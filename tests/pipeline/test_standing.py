@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 
 from manydesks.cli.pipeline.status import remarks
 from manydesks.domain.clock import SystemClock
-from manydesks.domain.errors import LakeRefused
+from manydesks.domain.errors import FileDamaged, LakeRefused
 from manydesks.domain.insight import FILE
 from manydesks.pipeline import tables
 from manydesks.pipeline.beginning import begin
 from manydesks.pipeline.bronze import BODIES, EVENTS, PIPELINE_RUNS
 from manydesks.pipeline.gold import AGENT_DAILY, GOLD
-from manydesks.pipeline.jobs.archive import Archive, archive
+from manydesks.pipeline.jobs.archive import Archive, archive, check_archive
 from manydesks.pipeline.jobs.compact import compact
 from manydesks.pipeline.jobs.erase import MARK as ERASURES
 from manydesks.pipeline.jobs.runs import recorded
@@ -288,6 +288,50 @@ def test_a_lake_that_ends_before_the_store_begins(ledger: Any, lake: Path) -> No
         assert "name another place in the setting pipeline.lake" in said
     ledger.execute("delete from events where seq <= 8")
     assert why_refused(lake.with_name("other"), ledger.path, incomplete=True) is None
+
+
+def test_texts_that_only_the_lake_had_are_missed(ledger: Any, lake: Path) -> None:
+    """Of nine events the third, the sixth and the last have a text; the table of texts ends with the first."""
+    ledger.add(9)
+    take(lake, ledger.path, 9)
+    reach(lake, 1, BODIES)
+    # the store has them all, and a run reads them again
+    assert why_refused(lake, ledger.path) is None
+    # it has let go of the first event with its text, which the lake has, and of the second, whose text is still there
+    ledger.execute("delete from events where seq <= 6")
+    ledger.execute("delete from bodies where id = 1")
+    assert why_refused(lake, ledger.path) is None
+    ledger.execute("delete from bodies where id = 2")
+    (said,) = [line for line in remarks(standing(lake, ledger.path)) if "texts" in line]
+    assert "lacks texts that its events name (1 of them)" in said
+    assert f"{lake / BODIES.folder} ends with text 1" in said
+    with pytest.raises(LakeRefused, match="lacks texts"):
+        check_archive(ledger.path, lake)
+    # whoever means it goes on
+    assert why_refused(lake, ledger.path, incomplete=True) is None
+    # a store that has let go of everything
+    ledger.execute("delete from events")
+    ledger.execute("delete from bodies")
+    assert "(2 of them)" in (why_refused(lake, ledger.path) or "")
+
+
+def test_a_rebuild_does_not_begin_without_all_of_bronze(ledger: Any, lake: Path) -> None:
+    """As it was, the lake could go on; a rebuild that no run can finish would stop them all."""
+    ledger.add(9)
+    take(lake, ledger.path, 5)
+    take(lake, ledger.path, 9)
+    reach(lake, 9, *SILVER)
+    for file in tables.files(lake, EVENTS):
+        whole = file.read_bytes()
+        for damage in (b"", whole[:50], None):
+            file.write_bytes(damage) if damage is not None else file.unlink()
+            with hold(lake) as held, pytest.raises(FileDamaged, match="it is the archive itself"):
+                begin_rebuild(held, CLOCK)
+        file.write_bytes(whole)
+    assert (tables.rebuilds(lake), unbuilt(lake).silver) == (0, ())
+    with hold(lake) as held:
+        begin_rebuild(held, CLOCK)
+    assert tables.rebuilds(lake) == 1
 
 
 def test_a_lake_of_another_office_stays_as_it_is(

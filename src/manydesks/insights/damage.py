@@ -31,6 +31,9 @@ def damage(path: Path) -> str | None:
                 return _brief(str(found))
             meta = dict(db.execute("select name, value from meta"))
             there = {name for (name,) in db.execute("select name from sqlite_schema where type = 'table'")}
+            for name in sorted(there.intersection(TABLES)):
+                for _ in db.execute(f"select * from {name}"):
+                    pass  # SQLite itself takes any bytes for text
     except (apsw.Error, OSError, UnicodeDecodeError) as error:
         return _brief(str(error))
     lacks = [name for name in ("to_seq", "built_at") if not str(meta.get(name, "")).isdecimal()]

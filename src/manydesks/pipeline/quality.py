@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,18 +12,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from manydesks.domain.errors import LakeRefused, PipelineError
+from manydesks.pipeline.damage import reading
 from manydesks.pipeline.failure import in_one_sentence
 from manydesks.pipeline.lookup import find
 from manydesks.pipeline.place import Place, readable
-from manydesks.pipeline.schemas import EVENTS
+from manydesks.pipeline.schemas import BODIES, EVENTS
 from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.sources.ledger import VIEWS, connect, heads, oldest, windows
 from manydesks.pipeline.sources.ledger import read as read_ledger
 from manydesks.pipeline.sources.parquet import load_view
-from manydesks.pipeline.tables import covered, read
+from manydesks.pipeline.tables import Range, covered, read, snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+#: above every key of the store
+MOST = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,13 +111,39 @@ def lost_events(lake: Place, reached: int, first: int, *, incomplete: bool = Fal
     )
 
 
+def lost_texts(lake: Place, db: Path, first: int) -> str | None:
+    """Why the lake cannot go on without texts that its own events name; None: it has them, or the store still has.
+
+    A text stays in the store while an event there names it, so it is those of events below `first`, the oldest that
+    the store has or will have, that only the lake may have.
+    """
+    has = covered(lake, BODIES, BODIES.name)
+    suspects = snapshot(
+        lake,
+        EVENTS,
+        Range(column="seq", least=0, most=first - 1),
+        Range(column="body", least=has + 1, most=MOST),
+    )
+    named = {id for file in suspects for id in _named(file.path, first, has)}
+    if not named or not (lost := named - _stored_texts(db, has)):
+        return None
+    return (
+        f"the lake lacks texts that its events name ({len(lost):,} of them): its table {lake / BODIES.folder} ends with"
+        f" text {has}, and the store has let go of them. Put a copy of that folder in its place; if there is none,"
+        " `manydesks pipeline run --begin-incomplete` goes on without them, and they stay lost."
+    )
+
+
 def why_refused(lake: Place, db: Path, *, incomplete: bool = False) -> str | None:
     """Why this lake cannot take what the store has; None: it can. Raises as `heads` does; needs no lock."""
     # in this order: a run beside it archives first, and then the store lets go, and both only count up
     first = oldest(db)
     reached = covered(lake, EVENTS, EVENTS.name)
     head = heads(db).events
-    return other_ledger(lake, db, reached, head) or lost_events(lake, reached, first, incomplete=incomplete)
+    why = other_ledger(lake, db, reached, head) or lost_events(lake, reached, first, incomplete=incomplete)
+    if why or incomplete or not reached:
+        return why
+    return lost_texts(lake, db, first if head else reached + 1)
 
 
 def check_ledger(lake: Place, db: Path, *, incomplete: bool = False) -> None:
@@ -163,6 +193,19 @@ def _expect(expected: int, found: int) -> None:
 
 def _missing(expected: int, found: int) -> str:
     return f"event {expected} is missing" if found == expected + 1 else f"events {expected} to {found - 1} are missing"
+
+
+def _named(path: Place, before: int, above: int) -> Iterator[int]:
+    """The texts above one that events before another name, in a file of events."""
+    with reading(path) as file:
+        rows = pq.ParquetFile(file).read(columns=["seq", "body"])
+    wanted = rows.filter((pc.field("seq") < before) & (pc.field("body") > above))
+    yield from wanted.column("body").to_pylist()
+
+
+def _stored_texts(db: Path, above: int) -> set[int]:
+    with closing(connect(db)) as connection:
+        return {id for (id,) in connection.execute("select id from export_bodies where id > ?", (above,))}
 
 
 def _stored_event(db: Path, seq: int) -> Mapping[str, Any] | None:

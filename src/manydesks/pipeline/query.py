@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -103,7 +104,9 @@ def _frame(lake: Place, sql: str, spark: SparkSession) -> tuple[DataFrame, list[
     with _sentences(names):
         require_harmless(spark, text)
     for spec in there:
-        read(spark, lake, spec).createOrReplaceTempView(spec.name)
+        # what is wrong with another table is nothing to this query
+        if re.search(rf"\b{spec.name}\b", text, re.IGNORECASE):
+            read(spark, lake, spec).createOrReplaceTempView(spec.name)
     with _sentences(names):
         # in brackets the grammar allows nothing but a query: `with … insert` and its like end here, before they run
         spark.sql(f"select * from (\n{text}\n) limit 0")

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import pyarrow.parquet as pq
+
 from manydesks.domain.clock import Clock
 from manydesks.pipeline import tables
-from manydesks.pipeline.bronze import EVENTS
 from manydesks.pipeline.columns import TableSpec
+from manydesks.pipeline.damage import reading
 from manydesks.pipeline.gold import GOLD
 from manydesks.pipeline.lock import HeldLake
 from manydesks.pipeline.place import Place
 from manydesks.pipeline.publish import published, published_rebuild
+from manydesks.pipeline.schemas import BRONZE, EVENTS
 from manydesks.pipeline.silver import SILVER
 
 
@@ -37,12 +40,21 @@ class Unbuilt:
 def begin_rebuild(held: HeldLake, clock: Clock) -> None:
     """From now on each table of silver and gold is to be made anew from all of bronze, by whoever refreshes it next.
 
-    A lake without events has nothing that could be.
+    A lake without events has nothing that could be. Raises `FileDamaged`, before anything is written, if bronze lacks
+    a file: as it is, such a lake goes on; a rebuild that cannot be finished would stop every later run.
     """
     upto = tables.covered(held.folder, EVENTS, EVENTS.name)
     if upto:
+        _require_bronze(held.folder)
         count = {tables.REBUILD: tables.rebuilds(held.folder) + 1}
         tables.advance(held, EVENTS, tables.Mark(app=EVENTS.name, version=upto, also=count), clock)
+
+
+def _require_bronze(lake: Place) -> None:
+    for spec in BRONZE:
+        for path in tables.files(lake, spec) if tables.exists(lake, spec) else ():
+            with reading(path) as file:
+                pq.ParquetFile(file)  # its end, where a file that was cut has none
 
 
 def unbuilt(lake: Place) -> Unbuilt:

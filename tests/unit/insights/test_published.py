@@ -92,6 +92,8 @@ def test_damage_is_found_wherever_it_is(tmp_path: Path) -> None:
         (whole[:4096], f"it has 4,096 of {len(whole):,} bytes"),
         # a page that nobody looks at who only asks how far the file reaches
         (whole[:-4096] + b"\x55" * 4096, "page"),
+        # for SQLite any bytes are text
+        (whole.replace(b"adaada", b"ada\xff\xfea", 1), "utf-8"),
     ):
         path.write_bytes(content)
         assert words in str(damage(path))

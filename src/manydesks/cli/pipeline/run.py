@@ -31,7 +31,7 @@ def run(invocation: Invocation, incomplete: bool) -> None:
 
     Running it twice changes nothing; one that was stopped is taken up where it was. If the lake is lost and the store
     has let go of old events, there is no way to have these again but a copy of the lake: --begin-incomplete begins one
-    without them, and the lake says so from then on.
+    without them, and the lake says so from then on. If only its texts are lost, it goes on without them.
     """
     _bring(invocation, rebuild=False, incomplete=incomplete)
 
