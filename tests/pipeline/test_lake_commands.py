@@ -139,6 +139,8 @@ def test_compact_leaves_the_lake_of_another_office_as_it_is(home: Path, lake: Pa
     told = manydesks(home, "report")
     assert told.returncode == 0
     assert "It may not be of this office: the lake" in told.stderr
+    # a page is sent to others, and read by whoever has not seen the command
+    assert "It may not be of this office: the lake" in (home.parent / "manydesks-report.html").read_text()
     assert {path: path.stat().st_mtime_ns for path in lake.rglob("*")} == before
 
 
@@ -257,3 +259,26 @@ def test_a_report_of_nothing_is_a_page_that_says_so(home: Path) -> None:
     assert manydesks(home, "report").returncode == 0
     assert manydesks(home, "report", "--out", str(page)).returncode == 2
     assert manydesks(home, "report", "--out", str(page), "--force").returncode == 0
+
+
+@pytest.mark.parametrize("command", [("report", "--out"), ("export", "--out"), ("query", "select 1", "--parquet")])
+def test_a_name_that_no_file_can_have_is_one_sentence(home: Path, lake: Path, command: tuple[str, ...]) -> None:
+    refused = manydesks(home, *command, "a" * 300)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.endswith("a cannot be written, the path is too long.\n")
+    assert len(refused.stderr.splitlines()) == 1
+
+
+def test_sql_may_begin_with_a_comment(home: Path, lake: Path) -> None:
+    for sql in ("-- what was said\nselect 1", "--\nselect 1"):
+        told = manydesks(home, "query", sql)
+        assert told.returncode == 1
+        assert "Java" in told.stderr, "it gets as far as Spark"
+    assert "No such option" in manydesks(home, "query", "--csw", "select 1").stderr
+
+
+def test_a_master_has_no_password_in_it(home: Path, lake: Path) -> None:
+    refused = manydesks(home, "query", "select 1", "--master", "spark://me:hush@127.0.0.1:7077")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "a Spark master such as" in refused.stderr
+    assert "hush" not in refused.stderr

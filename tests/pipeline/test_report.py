@@ -243,6 +243,16 @@ def test_small_costs_are_not_nothing(lake: Path, cost: float | None, words: str)
     assert f"<b>{words}</b>" in page(told, PLOTLY)
 
 
+@pytest.mark.parametrize(("most", "step"), [(5, 1), (6, None)])
+def test_a_few_are_counted_in_whole_numbers(lake: Path, most: int, step: int | None) -> None:
+    facts = gather(lake, 92)
+    assert facts is not None
+    row, hour = {**facts.agent_daily[0], "messages": most}, {**facts.hours[0], "messages": most}
+    figures = figures_of(page(dataclasses.replace(facts, agent_daily=[row], hours=[hour]), PLOTLY))
+    assert figures["messages"]["layout"]["yaxis"].get("dtick") == step
+    assert figures["hours"]["data"][0]["colorbar"].get("dtick") == step
+
+
 def test_fewer_days(lake: Path) -> None:
     facts = gather(lake, 1)
     assert facts is not None

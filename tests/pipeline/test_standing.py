@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -275,6 +276,19 @@ def test_a_lost_lake_and_a_store_that_has_let_go(ledger: Any, lake: Path) -> Non
     assert (found.begins, found.bronze, found.behind, found.refusal) == (6, 5, 4, None)
     assert why_refused(lake, ledger.path, incomplete=True) is None
     assert remarks(found)[0] == "The lake begins with event 6: what happened before is in none of its tables."
+
+
+def test_a_lost_log_of_the_archive_is_told(ledger: Any, lake: Path) -> None:
+    ledger.add(5)
+    take(lake, ledger.path, 5)
+    reach(lake, 5, *SILVER, *GOLD)
+    assert not standing(lake, ledger.path).lost
+    shutil.rmtree(lake / EVENTS.folder / "_delta_log")
+    found = standing(lake, ledger.path)
+    assert (found.bronze, found.silver, found.lost, found.refusal) == (0, 5, True, None)
+    words = remarks(found)[0]
+    assert words.startswith("Bronze has lost events that silver and gold were made of")
+    assert words.endswith("`manydesks pipeline run` reads them from the store again.")
 
 
 def test_a_lake_that_ends_before_the_store_begins(ledger: Any, lake: Path) -> None:

@@ -53,6 +53,10 @@ def check_place(lake: Place) -> None:
         try:
             mode = lake.stat().st_mode
         except FileNotFoundError:
+            if lake.is_symlink():  # to a disk that is not mounted, say: it must not seem to be an empty lake
+                raise PipelineError(
+                    reason=f"the lake {lake} cannot be used, it is a link to {lake.readlink()}, where nothing is."
+                ) from None
             return
     if not stat.S_ISDIR(mode):
         raise PipelineError(reason=f"the lake {lake} cannot be used, it is not a folder.")

@@ -70,6 +70,11 @@ class Standing:
         return max(self.bronze - self.head, 0)
 
     @property
+    def lost(self) -> bool:
+        """Bronze has less than was made of it: its log, or its folder, is gone."""
+        return self.bronze < max(self.silver, self.gold)
+
+    @property
     def level(self) -> bool:
         """All that is made of bronze reaches as far as bronze does."""
         return self._tables_level and (self.published or 0) >= self.bronze

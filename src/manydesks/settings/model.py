@@ -85,8 +85,9 @@ AgentName = Annotated[
 SparkMaster = Annotated[
     str,
     Field(
-        pattern=r"^(local(\[(\*|[1-9][0-9]*)\])?|local-cluster\[[1-9][0-9]*,[1-9][0-9]*,[1-9][0-9]*\]|spark://\S+|"
-        r"k8s://\S+|yarn)$"
+        # no `@`: a name and a password before it would stand in the logs of Spark
+        pattern=r"^(local(\[(\*|[1-9][0-9]*)\])?|local-cluster\[[1-9][0-9]*,[1-9][0-9]*,[1-9][0-9]*\]|spark://[^\s@]+|"
+        r"k8s://[^\s@]+|yarn)$"
     ),
     Allowed('a Spark master such as "local[*]", "local[2]", "spark://host:7077", "yarn" or "k8s://https://host:6443"'),
 ]

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ma
 
 from pyspark.sql import Row
 
-from manydesks.cli.pipeline.cells import plain_cell, text_cell
+from manydesks.cli.pipeline.cells import csv_cell, plain_cell, text_cell
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,10 @@ def test_a_cell_as_text(cell: Any, text: Any) -> None:
     assert text_cell(cell) == text
     if isinstance(plain_cell(cell), dict | list):
         assert json.loads(text) == plain_cell(cell)
+
+
+def test_a_terminal_gets_no_control_characters_in_csv() -> None:
+    said = "=1+1\x1b[2J\u202e"
+    assert csv_cell(said, terminal=False) == said
+    assert csv_cell(said, terminal=True) == "=1+1\\x1b[2J\\u202e"
+    assert (csv_cell(7, terminal=True), csv_cell(None, terminal=True)) == (7, None)

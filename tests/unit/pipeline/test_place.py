@@ -34,6 +34,14 @@ def test_a_file_is_refused(tmp_path: Path) -> None:
         check_place(tmp_path / "file" / "lake")
 
 
+def test_a_link_to_nothing_is_no_empty_lake(tmp_path: Path) -> None:
+    (tmp_path / "lake").symlink_to(tmp_path / "disk")
+    with pytest.raises(PipelineError, match=r"lake cannot be used, it is a link to .*disk, where nothing is"):
+        check_place(tmp_path / "lake")
+    (tmp_path / "disk").mkdir()
+    check_place(tmp_path / "lake")
+
+
 def test_a_place_of_a_setting(tmp_path: Path) -> None:
     own = tmp_path / "lake"
     assert place_of("", own) == own

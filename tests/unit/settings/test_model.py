@@ -122,7 +122,12 @@ def test_what_is_allowed_in_words(section: str, key: str, words: str) -> None:
         ("retry", "base_seconds", [0.001, 1, 3600], [0, -1, 3601, float("nan"), float("inf"), "5", True]),
         ("retry", "max_attempts", [1, 100], [0, 101, 2.5, "5", True]),
         ("retry", "jitter", [0, 1, 0.25], [-0.1, 1.1]),
-        ("pipeline", "master", ["local", "local[4]", "local[*]", "spark://h:7077", "yarn"], ["", "local[0]", "lokal"]),
+        (
+            "pipeline",
+            "master",
+            ["local", "local[4]", "local[*]", "spark://h:7077", "yarn"],
+            ["", "local[0]", "lokal", "spark://me:pw@h:7077"],
+        ),
         ("pipeline", "master", ["local-cluster[2,1,1024]", "k8s://https://h"], ["local-cluster", "local-cluster[2,1]"]),
         (
             "pipeline",

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from manydesks.cli.output import Column, dumps
+from manydesks.cli.text import harmless
 
 
 def plain_cell(cell: Any) -> Any:
@@ -32,6 +33,12 @@ def text_cell(cell: Any) -> Any:
     """A cell for a table or for CSV: what is nested is written as JSON."""
     found = plain_cell(cell)
     return dumps(found) if isinstance(found, dict | list) else found
+
+
+def csv_cell(cell: Any, *, terminal: bool) -> Any:
+    """Programs get what was said as it was said, a person's terminal what does it no harm."""
+    found = text_cell(cell)
+    return harmless(found) if terminal and isinstance(found, str) else found
 
 
 def column(name: str, cells: list[Any]) -> Column:

@@ -9,7 +9,7 @@ import click
 
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
-from manydesks.cli.pipeline.cells import column, plain_cell, text_cell
+from manydesks.cli.pipeline.cells import column, csv_cell, plain_cell, text_cell
 from manydesks.cli.pipeline.master import master_option
 from manydesks.cli.pipeline.opening import open_lake, open_settings, open_spark
 from manydesks.cli.pipeline.progress import progress
@@ -18,7 +18,14 @@ from manydesks.cli.quantity import count
 from manydesks.cli.text import one_line
 
 
-@click.command(cls=Command)
+class Query(Command):
+    """SQL may begin with a comment, which looks like an option."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(context, [f" {arg}" if arg.startswith(("-- ", "--\n")) else arg for arg in args])
+
+
+@click.command(cls=Query)
 @click.argument("sql")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @click.option("--parquet", type=click.Path(path_type=Path), metavar="FILE", help="Write a Parquet file instead.")
@@ -65,7 +72,7 @@ def query(invocation: Invocation, sql: str, as_csv: bool, parquet: Path | None, 
             writer = csv.writer(out.stdout, lineterminator="\n")
             bar.clear()
             writer.writerow(columns)
-            writer.writerows([text_cell(cell) for cell in row] for row in found_rows)
+            writer.writerows([csv_cell(cell, terminal=out.terminal) for cell in row] for row in found_rows)
             return
         else:
             found = ask(lake, sql, spark)

@@ -49,9 +49,11 @@ def report(invocation: Invocation, file: Path | None, force: bool, days: int, sh
     from manydesks.pipeline.report.write import report as make
 
     with disk_refusals(lake):
-        page = make(lake, days)
-        if (why := _why_not_ours(invocation, lake)) is not None:
-            out.note(f"It may not be of this office: {why}")
+        why = _why_not_ours(invocation, lake)
+        doubt = None if why is None else f"It may not be of this office: {why}"
+        page = make(lake, days, doubt)
+        if doubt is not None:
+            out.note(doubt)
     with target(place, invocation.home, lake, force=force or file is None) as new:
         new.write_text(page, encoding="utf-8")
     if out.json:

@@ -89,6 +89,11 @@ def remarks(found: Standing) -> list[str]:
     told = []
     if found.begins > 1:
         told.append(begins_words(found.begins))
+    if found.lost:
+        told.append(
+            "Bronze has lost events that silver and gold were made of: its table 'events', or the log of it, is gone."
+            + ("" if found.refusal is not None else " `manydesks pipeline run` reads them from the store again.")
+        )
     if found.refusal is not None:
         told.append(f"The pipeline does not go on with this lake: {found.refusal}")
     elif found.ahead:

@@ -22,6 +22,13 @@ def check_target(path: Path, home: Home, lake: Place, *, force: bool) -> None:
     What is the office's own is never replaced, nor added to."""
     if path == Path("-"):  # elsewhere it means stdout; nobody wants a file of that name
         raise BadInput("'-' cannot be written to; name a file.")
+    try:
+        _check_file(path, home, lake, force=force)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written, {reason_of(error)}.") from error
+
+
+def _check_file(path: Path, home: Home, lake: Place, *, force: bool) -> None:
     if path.is_dir():
         raise BadInput(f"{path} is a folder; name a file.")
     if not path.absolute().parent.is_dir():

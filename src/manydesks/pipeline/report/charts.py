@@ -33,6 +33,10 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 LONGEST = 60
 #: so many marks fit below a chart
 FEW_DAYS = 10
+#: columns of whole numbers that are summed up by day
+COUNTED = ("messages",)
+#: an axis that ends below has a mark for each whole number
+FEW = 6
 
 
 def told(text: object) -> str:
@@ -54,7 +58,8 @@ def per_agent_and_day(facts: Facts, column: str, axis: str) -> Figure:
                 f"{len(others)} others", OTHERS, _by_day(facts.agent_daily, column, lambda row: row["agent"] in others)
             )
         )
-    layout = {"barmode": "stack", "xaxis": _days(facts), "yaxis": {"title": {"text": axis}, "rangemode": "tozero"}}
+    yaxis = {"title": {"text": axis}, "rangemode": "tozero", **(_counts(_highest(series)) if column in COUNTED else {})}
+    layout = {"barmode": "stack", "xaxis": _days(facts), "yaxis": yaxis}
     return {"data": series, "layout": layout}
 
 
@@ -170,7 +175,7 @@ def deaths(facts: Facts) -> Figure:
         rows = [row for row in facts.deaths if row["failure_class"] == name]
         colour = COLOURS[number] if number < MOST else OTHERS
         data.append(_bars(told(name), colour, [(row["day"], row["letters"]) for row in rows]))
-    axes = {"xaxis": _days(facts), "yaxis": {"title": {"text": "dead letters"}}}
+    axes = {"xaxis": _days(facts), "yaxis": {"title": {"text": "dead letters"}, **_counts(_highest(data))}}
     layout = {"barmode": "stack", "showlegend": True, **axes}
     return {"data": data, "layout": layout}
 
@@ -246,6 +251,20 @@ def _days(facts: Facts) -> Figure:
     return {"type": "date", **({"dtick": 86_400_000, "tickformat": "%b %-d"} if few else {})}
 
 
+def _highest(series: Iterable[Figure]) -> float:
+    """Of stacked bars."""
+    sums: dict[str, float] = {}
+    for bars in series:
+        for day, value in zip(bars["x"], bars["y"], strict=True):
+            sums[day] = sums.get(day, 0) + value
+    return max(sums.values(), default=0)
+
+
+def _counts(most: float) -> Figure:
+    """Of an axis of whole numbers: the library by itself marks halves between a few."""
+    return {"dtick": 1} if most < FEW else {}
+
+
 def _marks(times: Iterable[float | None]) -> Figure:
     """Of an axis of seconds whose steps are powers of ten: each mark says its whole number, of which the library by
     itself leaves but the first digit between two powers. The wider the axis, the fewer."""
@@ -280,4 +299,5 @@ def _heatmap(columns: list[str], rows: list[str], cells: list[list[Any]], templa
         "xgap": 2,
         "ygap": 2,
         "hoverongaps": False,
+        "colorbar": _counts(max((cell or 0 for row in cells for cell in row), default=0)),
     }

@@ -25,11 +25,12 @@ HERE = Path(__file__).parent
 Cell = str | int | float | None
 
 
-def page(facts: Facts | None, plotly: str) -> str:
-    """The whole file. `plotly`: the text of plotly.js. None: there is nothing to show yet, and the page says so."""
+def page(facts: Facts | None, plotly: str, doubt: str | None = None) -> str:
+    """The whole file. `plotly`: the text of plotly.js. `doubt`: said above all else. `facts` None: there is nothing to
+    show yet, and the page says so."""
     if facts is None:
         words = "The lake has nothing to show yet. <code>manydesks pipeline run</code> brings the office's history in."
-        return _document(f"<header><h1>{TITLE}</h1></header><main><p>{words}</p></main>", {}, "")
+        return _document(f"<header><h1>{TITLE}</h1>{_doubt(doubt)}</header><main><p>{words}</p></main>", {}, "")
     figures: dict[str, charts.Figure] = {}
     sections = [
         _section(figures, "messages", "Messages per agent and day",
@@ -53,7 +54,7 @@ def page(facts: Facts | None, plotly: str) -> str:
     lost = f" What was before event {facts.begins:,} is not in the lake." if facts.begins > 1 else ""
     head = (
         f"<header><h1>{TITLE}</h1><p>{_e(facts.since)} to {_e(facts.until)}, all days UTC. Made of what was published "
-        f"on {built}; it knows the ledger up to event {facts.seq:,}.{lost}</p></header>"
+        f"on {built}; it knows the ledger up to event {facts.seq:,}.{lost}</p>{_doubt(doubt)}</header>"
     )
     return _document(f"{head}<main>{_totals(facts)}{''.join(sections)}</main>", figures, plotly)
 
@@ -80,17 +81,28 @@ def _document(body: str, figures: dict[str, charts.Figure], plotly: str) -> str:
 
 
 def _section(
-    figures: dict[str, charts.Figure], name: str, title: str, figure: charts.Figure | None, table: str, words: str = ""
+    figures: dict[str, charts.Figure],
+    name: str,
+    title: str,
+    figure: charts.Figure | None,
+    table: str,
+    words: str = "",
+    *,
+    none: str = "There were none.",
 ) -> str:
     said = f"<p>{_e(words)}</p>" if words else ""
     if figure is None:
-        return f'<section id="{name}"><h2>{_e(title)}</h2>{said}<p class="none">There were none.</p></section>'
+        return f'<section id="{name}"><h2>{_e(title)}</h2>{said}<p class="none">{_e(none)}</p></section>'
     figures[name] = figure
     height = figure["layout"].setdefault("height", 380)
     return (
         f'<section id="{name}"><h2>{_e(title)}</h2>{said}<div class="chart" data-figure="{name}" '
         f'style="height:{height:d}px"></div><details><summary>The numbers</summary>{table}</details></section>'
     )
+
+
+def _doubt(words: str | None) -> str:
+    return "" if words is None else f'<p class="doubt">{_e(words)}</p>'
 
 
 def _dollars(cost: float) -> str:
@@ -129,7 +141,7 @@ def _cost(figures: dict[str, charts.Figure], facts: Facts) -> str:
     ]
     table = _table(("day", "agent", "dollars", "runs of unknown cost", "tokens in", "tokens out"), rows)
     figure = charts.per_agent_and_day(facts, "cost_usd", "dollars") if known else None
-    return _section(figures, "cost", "Cost per agent and day", figure, table, "" if known else "No cost is known.")
+    return _section(figures, "cost", "Cost per agent and day", figure, table, none="No cost is known.")
 
 
 def _slowest(figures: dict[str, charts.Figure], facts: Facts) -> str:
