@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,7 @@ from manydesks.testing.history import DAY_MS, Made, Shape, history
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from manydesks.pipeline.columns import TableSpec
     from tests.pipeline.conftest import Grown, Ledger, TableRows
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -112,8 +114,20 @@ def test_an_erased_text_is_in_no_transcript(grown: Grown, spark: SparkSession) -
     assert all(row["text"] for row in said if row is not gone)
 
 
+def _ending_after(spec: TableSpec) -> Callable[..., int]:
+    replace_days = tables.replace_days
+
+    def ending(held: Any, written: TableSpec, *args: Any, **kwargs: Any) -> int:
+        rows = replace_days(held, written, *args, **kwargs)
+        if written is spec:
+            raise KeyboardInterrupt
+        return rows
+
+    return ending
+
+
 def test_what_cannot_be_is_set_apart_and_mended_by_what_comes_late(
-    ledger: Ledger, spark: SparkSession, lake: Path, table_rows: TableRows
+    ledger: Ledger, spark: SparkSession, lake: Path, table_rows: TableRows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     about: dict[str, Any] = {"trace": "t1", "message": "m1", "run": "r1", "agent": "a", "session": "s"}
     call = {"tool": "Bash", "call": "c1"}
@@ -127,6 +141,12 @@ def test_what_cannot_be_is_set_apart_and_mended_by_what_comes_late(
     [orphan] = table_rows(lake, QUARANTINED_SPANS)
     assert orphan[-1] == "the run that led to it is not in its trace"
     ledger.tell([Made(at=500, kind="message_received", **about, data={"attempt": 1, "queue_ms": 0})])
+    # a run that ends when it has left the one table, and has not come to the other
+    with monkeypatch.context() as patched:
+        patched.setattr(tables, "replace_days", _ending_after(QUARANTINED_SPANS))
+        with pytest.raises(KeyboardInterrupt):
+            bring(ledger, lake, spark)
+    assert table_rows(lake, QUARANTINED_SPANS) == table_rows(lake, SPANS) == []
     assert QUARANTINED_SPANS.name not in bring(ledger, lake, spark)
     assert table_rows(lake, QUARANTINED_SPANS) == []
     found = tables.read(spark, lake, SPANS).collect()

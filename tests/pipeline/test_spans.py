@@ -1,5 +1,6 @@
 """Spans of a few events: what belongs together, what each followed from, and what cannot be. Each history is cut at
-every place, and comes in two parts: where the cut was must not be seen."""
+every place, and comes in two parts: where the cut was must not be seen. Nor must it be that the second part has all of
+the first one again, as after a run that died between two tables."""
 
 from __future__ import annotations
 
@@ -50,6 +51,8 @@ def found(spark: SparkSession) -> dict[str, tuple[set[Row], set[Row]]]:
         for cut in case.cuts():
             for seq, each in enumerate(case.events, start=1):
                 parts[seq > cut].append(row(each, seq, trace=f"{name} {cut}"))
+                for part in parts[seq > cut :]:
+                    part.append(row(each, seq, trace=f"{name} {cut} again"))
     before, after = (spark.createDataFrame(part, EVENTS.schema) for part in parts)
     began = merged(TRACES, traces.of_events(before))
     first, second = (spans.of_events(part) for part in (before, after))
@@ -255,6 +258,63 @@ CASES = {
             ("delivery:3:12", "run:r0", 50, 50, False),
         },
     ),
+    "a response that a person gives up, or has, before its next attempt": Case(
+        events=[
+            event(0, "message_received", run="r0", attempt=1, queue_ms=0),
+            event(100, "response_ready", run="r0", response=1, channel="api"),
+            event(100, "response_ready", run="r0", response=2, channel="api"),
+            event(100, "response_ready", run="r0", response=3, channel="api"),
+            event(100, "message_completed", run="r0"),
+            event(110, "response_retried", response=1, attempt=1, next_at=900),
+            event(110, "response_retried", response=2, attempt=1, next_at=900),
+            event(110, "response_retried", response=3, attempt=1, next_at=900),
+            event(200, "response_withdrawn", response=1),
+            event(300, "response_delivered", response=2, attempt=1, receipt="acknowledged"),
+            event(90, "response_dead", response=3, attempt=2),  # a clock was set back
+            event(500, "response_released", response=1),
+            event(450, "response_delivered", response=1, attempt=1),  # and here
+        ],
+        sound={
+            ("queue:m:r0", None, 0, 0, True),
+            ("run:r0", "queue:m:r0", 100, 100, True),
+            ("delivery:1:2", "run:r0", 10, 10, False),
+            ("delivery:1:6", "run:r0", 0, 0, False),
+            ("delivery:2:3", "run:r0", 10, 10, False),
+            ("delivery:2:7", "run:r0", 0, 0, True),
+            ("delivery:3:4", "run:r0", 10, 10, False),
+        },
+        bad={("delivery:3:8", "it ends before it begins"), ("delivery:1:12", "it ends before it begins")},
+    ),
+    "a tool call that the office heard of at once, when it was over": Case(
+        events=[
+            event(1000, "message_received", run="r0", attempt=1, queue_ms=0),
+            event(1500, "tool_called", run="r0", tool="Bash", call="c1"),
+            event(1500, "tool_done", run="r0", tool="Bash", call="c1", ok=True, duration_ms=470),
+            event(1600, "tool_called", run="r0", tool="Bash", call="c2"),
+            event(1700, "tool_done", run="r0", tool="Bash", call="c2", ok=True, duration_ms=95),
+            event(1800, "tool_called", run="r0", tool="Bash", call="c3"),
+            event(1810, "tool_done", run="r0", tool="Bash", call="c3", ok=False, duration_ms=-5),
+            event(2000, "message_completed", run="r0"),
+            event(2100, "message_received", message="m2", run="r1", attempt=1, queue_ms=0),
+            event(2200, "tool_called", message="m2", run="r1", tool="Bash", call="c4"),
+            event(2200, "tool_done", message="m2", run="r1", tool="Bash", call="c4", ok=True, duration_ms=2**63 - 1),
+            event(2300, "tool_done", message="m2", run="r1", tool="Bash", call="c5", ok=True, duration_ms=10),
+            event(2300, "tool_called", message="m2", run="r1", tool="Bash", call="c6"),
+            event(2250, "tool_done", message="m2", run="r1", tool="Bash", call="c6", ok=True, duration_ms=90),
+            event(2400, "message_completed", message="m2", run="r1"),
+        ],
+        sound={
+            ("queue:m:r0", None, 0, 0, True),
+            ("run:r0", "queue:m:r0", 1000, 420, True),
+            ("tool:r0:c1", "run:r0", 470, 470, True),
+            ("tool:r0:c2", "run:r0", 100, 100, True),
+            ("tool:r0:c3", "run:r0", 10, 10, False),
+            ("queue:m2:r1", None, 0, 0, True),
+            ("run:r1", "queue:m2:r1", 300, 200, True),
+            ("tool:r1:c4", "run:r1", 100, 100, True),  # nobody takes longer than the run until then
+        },
+        bad={("tool:r1:c5", "it has no beginning"), ("tool:r1:c6", "it ends before it begins")},
+    ),
     "a clock that is set back in a run, and again in the one after it": Case(
         events=[
             event(1000, "message_received", run="r0", attempt=1, queue_ms=100),
@@ -332,4 +392,5 @@ CASES = {
 def test_spans(found: dict[str, tuple[set[Row], set[Row]]], name: str) -> None:
     case = CASES[name]
     for cut in case.cuts():
-        assert found[f"{name} {cut}"] == (case.sound, case.bad), f"cut after event {cut}"
+        for trace in (f"{name} {cut}", f"{name} {cut} again"):
+            assert found[trace] == (case.sound, case.bad), trace

@@ -179,7 +179,7 @@ term text! - A word, or two words that stand side by side.
 words long! - 1 or 2.
 messages long! - Messages that have it.
 count long! - How often it was said.
-expected real! - How often it was said on a day, on average over the 28 before, from its agent's first message on.
+expected real! - How often on a day, on average over the 28 before, from its agent's first message on; to four places.
 burst real! - (count - expected) / sqrt(expected + 1), to four places: 0 is as usual.
 """,
 )

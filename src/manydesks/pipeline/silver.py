@@ -89,7 +89,7 @@ message text one Its first message.
 agent text one The agent.
 session text one The session.
 provider text one What drove it.
-model text one The model that was asked for; the one that answered, if that is known.
+model text one The model that was asked for.
 used_model text one The model that the usage was booked for.
 attempt long one Which attempt at its first message.
 started_at long one When it began.
@@ -171,6 +171,7 @@ parent_id text made The span that it happened in, or because of: one that is her
 start_at long min When it began.
 end_at long max When it ended; NULL: it has not. Of a hand-off: its message, which may get new attempts.
 ok flag one Whether it ended well; of a run, for a message of this trace.
+measured_ms long one How long a tool call took by the desk's own clock; NULL: it did not say.
 start_seq long min The event that began it, of a hold the one that ended it: a span follows from earlier ones.
 """
 
@@ -183,7 +184,7 @@ SPANS = table(
 self_ms long made How much of that was spent in no child; of a hand-off, in no wait, hold or run of its message.
 on_critical_path flag made Whether the trace's last end followed from it.
 """,
-    making=7,
+    making=8,
 )
 
 QUARANTINED_SPANS = table(
@@ -192,7 +193,7 @@ QUARANTINED_SPANS = table(
     "Spans that cannot be: without a beginning, with an end before it, before what led to them, or with nothing that"
     " did. A late event may mend one.",
     _SPAN + "reason text made Why it is here.\n",
-    making=7,
+    making=8,
 )
 
 USAGE = table(

@@ -188,11 +188,15 @@ class Silver:
         return self._write(spec, making.finished(merged(spec, both)), days, new + known)
 
     def _spans(self) -> int:
-        after = min(self._from(SPANS), self._from(QUARANTINED_SPANS))
+        marks = {self._from(SPANS), self._from(QUARANTINED_SPANS)}
+        after = min(marks)
+        # One that a late event has mended leaves the one table before it comes to the other. If a run died in between,
+        # neither has it, and only all events of its trace tell of it.
+        since = after if len(marks) == 1 else 0
         touched = self._touched(after)
         # whatever is done with spans is done trace by trace
-        delta = spans.of_events(self._events(after)).join(F.broadcast(touched), "trace")
-        days, count, was_bad = None, self._upto - after, 0
+        delta = spans.of_events(self._events(since)).join(F.broadcast(touched), "trace")
+        days, count, was_bad = None, self._upto - since, 0
         if after:
             days = self._days(after)
             old, was_sound = self._old(SPANS, days)
@@ -203,7 +207,7 @@ class Silver:
             count += was_sound + was_bad
         began = tables.read(self._spark, self._lake, TRACES, days=days)
         with self._kept(paths.judged(merged(SPANS, self._by_trace(delta, count)), began), count) as known:
-            # first: seeing an event twice changes no span, missing one would
+            # first, and so the one to be ahead: seeing an event twice changes no span, missing one would
             bad = known.where(F.col("reason").isNotNull())
             # mostly there are none, and there were none: nothing is written
             none = bad.isEmpty()

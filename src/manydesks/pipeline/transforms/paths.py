@@ -10,6 +10,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 NOWHERE = "the run that led to it is not in its trace"
+#: the name of an attempt to deliver that was to begin later
+LATER = "again"
 
 
 def judged(rows: DataFrame, traces: DataFrame) -> DataFrame:
@@ -18,7 +20,7 @@ def judged(rows: DataFrame, traces: DataFrame) -> DataFrame:
     `traces`: of these spans, at least. Of one whose arrival the lake does not have, nobody knows when it began.
     """
     began = traces.selectExpr("trace", "case when first_seq = origin_seq then first_at end as began")
-    linked = _linked(_whole(rows)).join(began, "trace", "left")
+    linked = _linked(_whole(rows)).join(began, "trace", "left").withColumn("start_at", _begun())
     took = {"reason": _fault(), "duration_ms": F.expr("end_at - start_at")}
     return linked.withColumns(took).drop("began", "run_is_there")
 
@@ -60,7 +62,7 @@ def _whole(rows: DataFrame) -> DataFrame:
     event = f"substring_index(substring_index(span_id, ':', case when {ends} then -2 else -1 end), ':', 1)"
     phase = f"""struct(try_cast({event} as long) as event, not ({ends}) as begins,
         not ({ends}) and end_at is null as open, case when {ends} then end_at else start_at end as at,
-        run, ok)"""
+        end_at as until, run, ok)"""
     # the event first: the last one counts, whatever a clock has said
     told = f"struct(try_cast({event} as long) as event, end_at as at, ok)"
     of_phases = "span_id like 'hold:%' or span_id like 'delivery:%'"
@@ -90,6 +92,9 @@ def _whole(rows: DataFrame) -> DataFrame:
             "run": "case when kind = 'hold' then coalesce(run, after.run) else run end",
         }.items()
     }
+    # It was to begin later, and a person has ended it before: after the attempt that failed, or a clock was set back.
+    early = f"phase.open and name = '{LATER}' and after.at < start_at and after.at >= before.until"
+    ended["start_at"] = F.expr(f"case when {early} then after.at else start_at end")
     ended["attempt"] = F.expr("case when kind = 'delivery' then number else attempt end")
     # nor is the end of a message that nobody handed over
     whole = known.where("kind is not null and (phase is null or phase.begins or before is null)")
@@ -146,6 +151,16 @@ def _linked(rows: DataFrame) -> DataFrame:
             }
         )
         .drop("of_response", "handed", "led", "of_run", "wait", "run_at", "run_until")
+    )
+
+
+def _begun() -> Column:
+    """The office may hear of a tool call only when it is over, and the desk has measured it. What a desk says moves the
+    beginning into its run, never before that; and a clock that was set back stays to be seen."""
+    measured = "coalesce(try_subtract(end_at, measured_ms), start_at)"
+    return F.expr(
+        f"""case when kind = 'tool' and start_at <= end_at and {measured} < start_at
+        then greatest({measured}, least(parent_at, start_at)) else start_at end"""
     )
 
 

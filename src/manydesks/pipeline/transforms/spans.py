@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame
 from manydesks.pipeline.silver import SPANS
 from manydesks.pipeline.transforms.fold import part
 from manydesks.pipeline.transforms.ledger import by_kind, events_of, of_kinds, when
+from manydesks.pipeline.transforms.paths import LATER
 
 ENDS = "message_completed message_dead message_cancelled"
 #: a run is done with a message
@@ -44,7 +45,7 @@ LOST = "message_dead message_cancelled"
 def of_events(events: DataFrame) -> DataFrame:
     """Each event begins or ends a span, some of them two. They are read once: for a few events Spark thinks longer of a
     plan than it works."""
-    fields = "from to reason attempt queue_ms outcome tool call ok response channel next_at"
+    fields = "from to reason attempt queue_ms outcome tool call ok response channel next_at duration_ms"
     deliveries = f"{READY} {AGAIN} {TRIES} {GIVEN_UP}"
     kinds = f"{HANDED} {HELD} {FREED} {TAKEN} {START} {DONE} {CALLED} {CALL_DONE} {deliveries} {LEAVES} {REOPENED}"
     found = events_of(events, kinds, fields)
@@ -97,7 +98,7 @@ def _of_event() -> str:
                 run: "agent",
                 tool: "d_tool",
                 READY: "concat('to ', d_channel)",
-                AGAIN: "'again'",
+                AGAIN: "'released'",
             }
         ),
         agent=f"coalesce({when(HANDED, 'd_to')}, agent)",
@@ -120,6 +121,7 @@ def _of_event() -> str:
                 f"{TRIES} {GIVEN_UP}": "kind = 'response_delivered'",
             }
         ),
+        measured_ms=when(CALL_DONE, "d_duration_ms"),
         # of a hold, the event that ends it: what it followed from began before that
         start_seq=when(f"{HANDED} {TAKEN} {START} {CALLED} {READY} {AGAIN}", "seq"),
     )
@@ -171,13 +173,13 @@ def _end_of_hold() -> str:
 
 
 def _later_delivery() -> str:
-    """A failed attempt says when the next one begins."""
+    """A failed attempt says when the next one begins; `paths.judged` knows it by its name, since it may end before."""
     return part(
         SPANS,
         trace="trace",
         span_id=_phase("delivery", "d_response"),
         kind="'delivery'",
-        name="'again'",
+        name=f"'{LATER}'",
         agent="agent",
         message="message",
         start_at="coalesce(d_next_at, at)",
