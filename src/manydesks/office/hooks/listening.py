@@ -7,6 +7,7 @@ Nothing waits for a listener, and nothing is kept for it but its mark.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import dataclass
 from typing import Any
@@ -98,6 +99,11 @@ class Listening:
         finally:
             if reader is not None:
                 reader.close()
+            if place is not None:
+                # also when it is stopped in the middle of a page: settings that are read again repeat nothing that was
+                # told; where the store cannot, they do
+                with contextlib.suppress(StoreError):
+                    await self._remember(plugin, place)
 
     async def _tell_all(self, plugin: Plugin, reader: Reader, place: Place) -> None:
         """Everything from its place to the ledger's head."""
@@ -120,11 +126,15 @@ class Listening:
             else:
                 if len(events) < PAGE:
                     place.at = max(place.at, head)
-            if place.at - place.mark >= (1 if events else STRIDE):
-                await self._store.move_listener(plugin.name, place.at)
-                place.mark = place.at
+            if events or place.at - place.mark >= STRIDE:
+                await self._remember(plugin, place)
             if len(events) < PAGE:
                 return
+
+    async def _remember(self, plugin: Plugin, place: Place) -> None:
+        if place.at > place.mark:
+            await self._store.move_listener(plugin.name, place.at)
+            place.mark = place.at
 
     async def _tell(self, plugin: Plugin, event: dict[str, Any]) -> bool:
         """False: nobody of it listens since; it gets this one again when it is loaded again."""

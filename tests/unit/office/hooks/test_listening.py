@@ -158,6 +158,30 @@ async def test_one_that_hangs_goes_off_and_loses_nothing_that_it_was_not_told(
     assert path.read_text() == "23456789"
 
 
+async def test_settings_that_are_read_again_in_the_middle_of_a_page_repeat_nothing(
+    hooks: Hooks, store: Store, plugin: Write, tmp_path: Path
+) -> None:
+    path, busy = tmp_path / "heard", tmp_path / "busy"
+    write = f"open({str(path)!r}, 'a').write(event.data['version'])"
+    plugin("ear", f"""
+        import time
+        @on("processor_start")
+        def heard(event):
+            if event.data["version"] == "3":
+                open({str(busy)!r}, "w").close()
+                time.sleep(60)
+            {write}
+        """)  # fmt: skip
+    hooks.start()
+    await followed(hooks, store)
+    await notes(store, range(10))
+    await until(hooks, busy.exists)
+    plugin("ear", f"@on('processor_start')\ndef heard(event): {write}")
+    await hooks.reload()
+    await until(hooks, lambda: path.read_text().endswith("9"))
+    assert path.read_text() == "0123456789"
+
+
 async def test_of_two_listeners_only_the_one_that_hangs_is_left_out(
     hooks: Hooks, store: Store, plugin: Write, tmp_path: Path
 ) -> None:
