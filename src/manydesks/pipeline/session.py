@@ -261,6 +261,8 @@ def _configuration(options: SparkOptions, own: Path) -> Mapping[str, str]:
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # all that a run over all tables needs, kept for the next one: by default Spark throws most of it away meanwhile
         "spark.sql.codegen.cache.maxEntries": "5000",
+        # rows are kept for a few queries: how they could be packed takes longer to find out than to keep them
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
         "spark.sql.parquet.compression.codec": "zstd",
         # the store keeps milliseconds; where a job makes timestamps of them, they must not depend on the machine
         "spark.sql.session.timeZone": "UTC",

@@ -17,14 +17,16 @@ _WHOLE = (
 _TYPES = {**dict.fromkeys(_WHOLE.split(), "long"), "ok": "boolean", "cost_usd": "double"}
 
 
-def events_of(events: DataFrame, kinds: str, fields: str = "") -> DataFrame:
-    """The events of these kinds that have a trace; the fields of `data` are columns `d_<field>`."""
+def events_of(events: DataFrame, kinds: str, fields: str = "", *, plain: str = "") -> DataFrame:
+    """The events of these kinds that have a trace; the fields of `data` are columns `d_<field>`, all of them NULL where
+    a kind is `plain`: nobody asks for its fields, and finding them is a good part of all work."""
     found = events.where(f"trace is not null and {of_kinds(kinds)}")
     names = fields.split()
     if not names:
         return found
     shape = ", ".join(f"`{name}` {_TYPES.get(name, 'string')}" for name in names)
-    read = found.selectExpr("*", f"from_json(data, '{shape}') as d")
+    data = f"case when not {of_kinds(plain)} then data end" if plain else "data"
+    read = found.selectExpr("*", f"from_json({data}, '{shape}') as d")
     return read.selectExpr("*", *(f"d.`{name}` as d_{name}" for name in names))
 
 

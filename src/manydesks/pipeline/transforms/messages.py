@@ -30,7 +30,8 @@ FIELDS = "channel conversation sender kind hop from_agent priority by team queue
 
 
 def of_events(events: DataFrame) -> DataFrame:
-    found = events_of(events, " ".join((*STATES, "agent_routed")), FIELDS).where("message is not null")
+    told = events_of(events, " ".join((*STATES, "agent_routed")), FIELDS, plain="message_completed")
+    found = told.where("message is not null")
     stored, moved = "message_enqueued", " ".join(STATES)
     state = by_kind({kind: quoted(word) for kind, word in STATES.items()})
     return partial(

@@ -14,7 +14,8 @@ FIELDS = "provider model attempt outcome reason duration_ms input output cache_r
 
 def of_events(events: DataFrame) -> DataFrame:
     # all of them tell of the trace of the run's first message
-    found = events_of(events, f"{START} {DONE} {USED} tool_called tool_done", FIELDS).where("run is not null")
+    told = events_of(events, f"{START} {DONE} {USED} tool_called tool_done", FIELDS, plain="tool_called")
+    found = told.where("run is not null")
     return partial(
         RUNS,
         found,
