@@ -31,6 +31,9 @@ TEXTS = {
     "…!?": {},
     # looked at once, not once from each of its letters
     "y" * 200_000 + "1 done tea": {"tea": 1},
+    "y'y." * 100_000 + " tea": {"tea": 1},
+    # an accent that is a letter's own sign is part of the word, also before an apostrophe
+    "cafe\u0301 tea, cafe\u0301's tea": {"cafe\u0301": 1, "tea": 2, "cafe\u0301 tea": 1},
 }
 
 

@@ -166,6 +166,7 @@ words long! - 1 or 2.
 messages long! - Messages that have it.
 count long! - How often it was said.
 """,
+    making=2,
 )
 
 TOPICS_DAILY = table(

@@ -261,6 +261,9 @@ def _configuration(options: SparkOptions, own: Path) -> Mapping[str, str]:
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # all that a run over all tables needs, kept for the next one: by default Spark throws most of it away meanwhile
         "spark.sql.codegen.cache.maxEntries": "5000",
+        # rows that were handed over with a query would be worked on while it is planned, one by one and each time that
+        # the query speaks of them: of a few thousand, longer than all the rest of a round of a watch
+        "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
         # rows are kept for a few queries: how they could be packed takes longer to find out than to keep them
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
         "spark.sql.parquet.compression.codec": "zstd",

@@ -220,7 +220,7 @@ class Silver:
     def _kept(self, rows: DataFrame, made_of: int) -> Iterator[DataFrame]:
         """These rows for several queries, worked out once. A few come here and go along with each query."""
         if made_of <= tables.FEW_HERE:
-            yield self._spark.createDataFrame(rows.toArrow(), rows.schema)
+            yield tables.gathered(self._spark.createDataFrame(rows.toArrow(), rows.schema), made_of)
             return
         kept = rows.persist()
         try:

@@ -1,7 +1,8 @@
 """Spans in their traces: what each followed from, what of it was its own time, and which of them the end waited for.
 
 Whole traces go in, with every row known so far. Rows are wide, so what has to do with several of them is gathered from
-a few columns and joined to them.
+a few columns and joined to them. Functions within a query are said in SQL: those that Python gives to Spark have
+another name each time, and Spark would compile them anew in each round of a watch.
 """
 
 from __future__ import annotations
@@ -35,12 +36,9 @@ def sound(known: DataFrame) -> DataFrame:
         .agg(F.map_from_entries(F.collect_list(F.struct("span_id", before))).alias("lost"))
     )
     found = known.where("reason is null").drop("reason").join(F.broadcast(lost), "trace", "left")
-    up = F.aggregate(
-        F.map_keys("lost"),
-        F.struct(F.col("parent_id").alias("id"), F.col("parent_at").alias("at")),
-        lambda parent, _: F.when(F.map_contains_key("lost", parent["id"]), F.col("lost")[parent["id"]]).otherwise(
-            parent
-        ),
+    up = F.expr(
+        """aggregate(map_keys(lost), struct(parent_id as id, parent_at as at),
+        (parent, _) -> case when map_contains_key(lost, parent.id) then lost[parent.id] else parent end)"""
     )
     lifted = found.withColumn("up", F.when(F.col("lost").isNotNull(), up))
     parent = F.expr("case when lost is null then parent_id when not coalesce(up.at > start_at, false) then up.id end")
@@ -191,25 +189,15 @@ def _with_self(spans: DataFrame) -> DataFrame:
         F.array_sort(F.collect_list(F.struct("start_at", "end_at"))).alias("inner")
     )
     # from left to right: how far the children reach so far, and how much of the span they cover
-    covered = F.aggregate(
-        "inner",
-        F.struct(F.col("start_at").alias("upto"), F.lit(0).cast("long").alias("sum")),
-        lambda so_far, child: F.struct(
-            F.greatest(so_far["upto"], _least(child["end_at"])).alias("upto"),
-            (
-                so_far["sum"]
-                + F.greatest(_least(child["end_at"]) - F.greatest(child["start_at"], so_far["upto"]), F.lit(0))
-            ).alias("sum"),
-        ),
-        lambda so_far: so_far["sum"],
+    covered = F.expr(
+        """aggregate(inner, struct(start_at as upto, 0L as sum),
+        (so_far, child) -> struct(greatest(so_far.upto, least(child.end_at, end_at)) as upto, so_far.sum
+          + greatest(least(child.end_at, end_at) - greatest(child.start_at, so_far.upto), 0L) as sum),
+        so_far -> so_far.sum)"""
     )
     own = F.col("duration_ms") - F.coalesce(covered, F.lit(0))
     found = spans.join(inner, ["trace", "span_id"], "left").withColumn("self_ms", own.cast("long"))
     return found.drop("inner", "within")
-
-
-def _least(end: Column) -> Column:
-    return F.least(end, F.col("end_at"))
 
 
 def _on_path(rows: DataFrame, spans: DataFrame) -> DataFrame:
@@ -226,14 +214,11 @@ def _on_path(rows: DataFrame, spans: DataFrame) -> DataFrame:
             F.max_by("span_id", ended).alias("last"),
         )
     )
-    path = F.aggregate(
-        "steps",
-        F.struct(F.col("last").alias("next"), F.array().cast("array<string>").alias("ids")),
-        lambda walk, step: F.when(
-            step["id"] == walk["next"],
-            F.struct(step["parent_id"].alias("next"), F.array_append(walk["ids"], step["id"]).alias("ids")),
-        ).otherwise(walk),
-        lambda walk: walk["ids"],
+    path = F.expr(
+        """aggregate(steps, struct(last as next, cast(array() as array<string>) as ids),
+        (walk, step) -> case when step.id = walk.next
+          then struct(step.parent_id as next, array_append(walk.ids, step.id) as ids) else walk end,
+        walk -> walk.ids)"""
     )
     flagged = rows.join(walks.select("trace", path.alias("path")), "trace", "left")
     on_path = F.coalesce(F.array_contains("path", F.col("span_id")), F.lit(False))

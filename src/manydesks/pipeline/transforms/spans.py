@@ -43,19 +43,19 @@ LOST = "message_dead message_cancelled"
 
 
 def of_events(events: DataFrame) -> DataFrame:
-    """Each event begins or ends a span, some of them two. They are read once: for a few events Spark thinks longer of a
-    plan than it works."""
+    """Each event begins or ends a span, some of them several. They are read once: for a few events Spark thinks longer
+    of a plan than it works."""
     fields = "from to reason attempt queue_ms outcome tool call ok response channel next_at duration_ms"
     deliveries = f"{READY} {AGAIN} {TRIES} {GIVEN_UP}"
     kinds = f"{HANDED} {HELD} {FREED} {TAKEN} {START} {DONE} {CALLED} {CALL_DONE} {deliveries} {LEAVES} {REOPENED}"
     found = events_of(events, kinds, fields, plain=f"{LEAVES} {REOPENED}")
+    # what no event tells at once shares a place: each place takes its time with every event
     told = (
-        f"case when not {of_kinds(f'{LEAVES} {REOPENED}')} then {_of_event()} end",
-        when(TAKEN, _run_of_message()),
-        f"case when {of_kinds(LEAVES)} and run is not null then {_end_of_run()} end",
-        f"case when {of_kinds(f'{ENDS} {REOPENED}')} and message is not null then {_end_of_handoff()} end",
+        f"""case when not {of_kinds(f"{LEAVES} {REOPENED}")} then {_of_event()}
+        when {of_kinds(LEAVES)} and run is not null then {_end_of_run()} end""",
+        f"""case when {of_kinds(TAKEN)} then {_run_of_message()} when {of_kinds(RETRIED)} then {_later_delivery()}
+        when {of_kinds(f"{ENDS} {REOPENED}")} and message is not null then {_end_of_handoff()} end""",
         f"case when {of_kinds(LOST)} and message is not null then {_end_of_hold()} end",
-        when(RETRIED, _later_delivery()),
     )
     names = [f"part{number}" for number in range(len(told))]
     parts = found.selectExpr(*(f"{value} as {name}" for name, value in zip(names, told, strict=True)))

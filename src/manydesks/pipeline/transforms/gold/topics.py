@@ -8,11 +8,12 @@ answers and not what the office says. A text that was erased is NULL in silver, 
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from manydesks.pipeline.transforms.gold.days import dated
 from manydesks.pipeline.transforms.gold.stopwords import STOP_WORDS
+from manydesks.pipeline.transforms.ledger import quoted
 from manydesks.pipeline.transforms.transcripts import TOLD
 
 #: how many days before are held against a day
@@ -21,14 +22,23 @@ PAST = 28
 MOST = 50
 LEAST_LETTERS, MOST_LETTERS = 3, 40
 
-#: what is left out: a piece of text with a digit and the like in it, a word with an apostrophe, what parts a sentence.
-#: Each is looked for only where it may begin: from every letter of a long piece, that would take minutes
-BREAKS = "|".join(
-    (r"(?<!\S)[^\s\p{N}_@/\\]*+[\p{N}_@/\\]\S*", r"(?<!\p{L})\p{L}++['’]\p{L}+", r"[.,;:!?()\[\]{}\"\n\r]+")
+#: the words of a text one after the other, and what is left out between them: a piece of text with a digit and the like
+#: in it, a word with an apostrophe, what parts a sentence. Only a word is in the group, so nothing is side by side
+#: across what is left out. A piece is looked at only where it begins: from every letter of a long one, that would take
+#: minutes
+WORDS = "|".join(
+    (
+        r"(?<!\S)[^\s\p{N}_@/\\]*+[\p{N}_@/\\]\S*",
+        r"([\p{L}\p{M}]++)(?!['’]\p{L})",
+        r"[\p{L}\p{M}]++['’]\p{L}+",
+        r"[.,;:!?()\[\]{}\"\n\r]+",
+    )
 )
-#: stands where something was left out; no letter, so nothing is side by side across it
-GAP = "0"
-BETWEEN = r"[^\p{L}\p{M}0]+"
+#: whether a `token` is one that counts
+IS_WORD = (
+    f"length(token) between {LEAST_LETTERS} and {MOST_LETTERS}"
+    f" and token not in ({', '.join(map(quoted, sorted(STOP_WORDS)))})"
+)
 
 
 def asked(transcripts: DataFrame) -> DataFrame:
@@ -44,9 +54,9 @@ def terms_of_silver(transcripts: DataFrame, parts: int = 1) -> DataFrame:
         # as they are counted, so that only the texts are moved, and not the many words that are made of them
         said = said.repartition(parts, "day", "agent")
     # step by step, so that nothing is worked out twice
-    tokens = F.split(F.regexp_replace(F.lower("text"), BREAKS, f" {GAP} "), BETWEEN)
-    kept = F.transform("tokens", lambda token: F.when(_is_word(token), token))
-    pairs = F.zip_with("kept", F.slice("kept", F.lit(2), F.size("kept")), _side_by_side)
+    tokens = F.regexp_extract_all(F.lower("text"), F.lit(WORDS), F.lit(1))
+    kept = F.expr(f"transform(tokens, token -> case when {IS_WORD} then token end)")
+    pairs = F.expr("zip_with(kept, slice(kept, 2, size(kept)), (one, other) -> concat(one, ' ', other))")
     terms = (
         said.select("day", "agent", tokens.alias("tokens"))
         .select("day", "agent", kept.alias("kept"))
@@ -54,18 +64,9 @@ def terms_of_silver(transcripts: DataFrame, parts: int = 1) -> DataFrame:
     )
     # sorted, the same ones lie together: the first of each counts its message. Not `array_sort`, which asks a function
     # about each two of them
-    flagged = terms.select(
-        "day",
-        "agent",
-        F.explode(
-            F.transform(
-                "terms",
-                lambda term, at: F.struct(
-                    term.alias("term"),
-                    ((at == 0) | (F.get(F.col("terms"), at - 1) != term)).cast("long").alias("first"),
-                ),
-            )
-        ).alias("found"),
+    first = "cast(at = 0 or get(terms, at - 1) != term as long)"
+    flagged = terms.selectExpr(
+        "day", "agent", f"explode(transform(terms, (term, at) -> struct(term, {first} as first))) as found"
     )
     counted = flagged.groupBy("day", "agent", F.col("found.term").alias("term")).agg(
         F.sum("found.first").alias("messages"), F.count(F.lit(1)).alias("count")
@@ -92,11 +93,3 @@ def topics_of_terms(terms: DataFrame, agents: DataFrame) -> DataFrame:
         "rank", F.row_number().over(Window.partitionBy("day", "agent").orderBy(F.col("burst").desc(), "term"))
     )
     return ranked.where(F.col("rank") <= MOST).drop("rank", "number", "before", "began")
-
-
-def _is_word(token: Column) -> Column:
-    return F.length(token).between(LEAST_LETTERS, MOST_LETTERS) & ~token.isin(sorted(STOP_WORDS))
-
-
-def _side_by_side(one: Column, other: Column) -> Column:
-    return F.concat(one, F.lit(" "), other)
