@@ -307,8 +307,8 @@ def replace_days(
     old = snapshot(held.folder, spec, days=days)
     removed = [file.removal(clock.now()) for file in old]
     change = Change(removed=removed, properties=_made(spec, mark))
-    columns = [column.name for column in spec.columns]
-    ready = rows.select(*columns)
+    # in SQL, since each word about a column is a question to Java
+    ready = rows.selectExpr(*(f"`{column.name}`" for column in spec.columns))
     check_schema(ready.schema, spec)
 
     def write(attempt: Place) -> None:

@@ -39,7 +39,7 @@ from manydesks.pipeline.silver import (
 )
 from manydesks.pipeline.tables import Mark, Range
 from manydesks.pipeline.transforms import handoffs, messages, paths, responses, runs, spans, traces, transcripts
-from manydesks.pipeline.transforms.fold import merged
+from manydesks.pipeline.transforms.fold import folded, merged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,9 +92,10 @@ class Silver:
         self._rebuild = tables.rebuilds(self._lake)
         self._upto = tables.covered(self._lake, EVENTS, EVENTS.name)
         self._begins = begins(self._lake)
-        #: whoever holds it may look into the two below, and fill them
+        #: whoever holds it may look into what is below, and fill it
         self._finding = Lock()
-        #: by marks: the traces with events above it
+        #: by marks: the events above it, and their traces
+        self._above: dict[int, DataFrame] = {}
         self._known: dict[int, DataFrame] = {}
         self._known_days: dict[int, set[str]] = {}
         #: rows that the step of spans has written beside its own
@@ -144,6 +145,13 @@ class Silver:
         return Range(column="seq", least=after + 1, most=self._upto)
 
     def _events(self, after: int) -> DataFrame:
+        """Opened once, since most tables have the same mark: Spark looks at each file each time."""
+        with self._finding:
+            if after not in self._above:
+                self._above[after] = self._read_events(after)
+            return self._above[after]
+
+    def _read_events(self, after: int) -> DataFrame:
         window = self._window(after)
         found = tables.snapshot(self._lake, EVENTS, window)
         rows = tables.read_files(self._spark, self._lake, EVENTS, found)
@@ -184,7 +192,7 @@ class Silver:
             return self._write(spec, making.finished(merged(spec, delta)), None, new)
         days = self._days(after)
         old, known = self._old(spec, days)
-        both = tables.gathered(delta.unionByName(old.select(*delta.columns)), new + known)
+        both = tables.gathered(delta.unionByName(folded(spec, old)), new + known)
         return self._write(spec, making.finished(merged(spec, both)), days, new + known)
 
     def _spans(self) -> int:
@@ -200,10 +208,10 @@ class Silver:
         if after:
             days = self._days(after)
             old, was_sound = self._old(SPANS, days)
-            delta = delta.unionByName(old.select(*delta.columns))
+            delta = delta.unionByName(folded(SPANS, old))
             bad, was_bad = self._old(QUARANTINED_SPANS, days)
             if was_bad:
-                delta = delta.unionByName(bad.select(*delta.columns))
+                delta = delta.unionByName(folded(QUARANTINED_SPANS, bad))
             count += was_sound + was_bad
         began = tables.read(self._spark, self._lake, TRACES, days=days)
         with self._kept(paths.judged(merged(SPANS, self._by_trace(delta, count)), began), count) as known:
@@ -248,7 +256,7 @@ class Silver:
         # what was erased since may have been said on any day
         days = self._days(after) | (self._days_that_said(gone) if gone else set())
         old, known = self._old(TRANSCRIPTS, days)
-        both = tables.gathered(rows.select(*old.columns).unionByName(old), new + known)
+        both = tables.gathered(rows.unionByName(old), new + known)
         return self._write(TRANSCRIPTS, transcripts.without(both, gone), days, new + known)
 
     def _days_that_said(self, bodies: Collection[int]) -> set[str]:

@@ -22,11 +22,17 @@ def part(spec: TableSpec, **given: str) -> str:
     return f"struct({', '.join(_given(spec, given))})"
 
 
+def folded(spec: TableSpec, rows: DataFrame) -> DataFrame:
+    """Rows of the table as `merged` takes them beside new ones: of what no fold gives, only the day."""
+    made = [column.name for column in spec.columns if column.fold == "made" and column.name != DAY]
+    return rows.drop(*made) if made else rows
+
+
 def _given(spec: TableSpec, given: Mapping[str, str]) -> list[str]:
-    folded = [column for column in spec.columns if column.fold != "made"]
-    if strange := given.keys() - {column.name for column in folded}:
+    wanted = [column for column in spec.columns if column.fold != "made"]
+    if strange := given.keys() - {column.name for column in wanted}:
         raise ValueError(f"the table '{spec.name}' has no column {', '.join(sorted(strange))}")
-    return [_typed(given.get(column.name, "null"), column) for column in folded]
+    return [_typed(given.get(column.name, "null"), column) for column in wanted]
 
 
 def _typed(value: str, column: Column) -> str:
