@@ -61,6 +61,8 @@ CHAIN, JOIN, POST = "lay out a chain", "lay out a join", "post in the room"
 HANDED = {HAND_OFF: "[@{0}: go on]", CHAIN: "[@{0}: one] -> [@{0}: two]", JOIN: "[@{0}: one] => [@{0}: two]",
           POST: "[#duo: news]"}  # fmt: skip
 FAILURES = tuple(FailureClass)
+#: events that end a message
+ENDED = {"message_completed", "message_dead", "message_cancelled"}
 ACTS = st.sampled_from(
     [ANSWER, ANSWER, ANSWER, COMPLETE, COMPLETE, COMPLETE, *HANDED, CANCEL, IGNORE, *FAILURES, FailureClass.TRANSIENT]
 )
@@ -264,6 +266,11 @@ class OfficeMachine(RuleBasedStateMachine):
         for seq, kind, message, data in self.rows(
             "select seq, kind, message, data from events where seq > ? and message is not null order by seq", self.heard
         ):
+            if kind == "message_enqueued" and self.has_ended(message):
+                # its key was let go of with the message that had it: this is another one
+                del self.said[message]
+                self.refused.discard(message)
+                self.waits = {one: known for one, known in self.waits.items() if message not in (one, *known[1])}
             self.said.setdefault(message, []).append((seq, kind, json.loads(data)))
             self.heard = seq
         for message, kind, parts in self.rows(
@@ -723,13 +730,16 @@ class OfficeMachine(RuleBasedStateMachine):
                         f"{message}, a {kind}, was released too early: {[(part, self.said[part]) for part in parts]}"
                     )
 
+    def has_ended(self, message: str) -> bool:
+        return any(word in ENDED for _, word, _ in self.said.get(message, ()))
+
     def had_ended(self, part: str, kind: str, seq: int) -> bool:
         """Whether the ledger had said, before that, that a part was answered; for a join, that it ended or was held."""
         before = {word for at, word, data in self.said[part] if at < seq}
         if kind == "chain":
             return "message_completed" in before and part not in self.refused
         broken = any(at < seq and word == "message_held" and data.get("detail") for at, word, data in self.said[part])
-        return broken or bool(before & {"message_completed", "message_dead", "message_cancelled"})
+        return broken or bool(before & ENDED)
 
     # and in the end
 
