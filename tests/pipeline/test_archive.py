@@ -68,6 +68,19 @@ def test_running_twice_changes_nothing(ledger: Any, lake: Path, spark: SparkSess
     assert rows_of(lake, EVENTS) == before
 
 
+def test_bytes_that_are_no_utf8_stop_no_later_run(ledger: Any, lake: Path, spark: SparkSession) -> None:
+    ledger.add(3)
+    ledger.execute("update events set data = cast(x'7bff7d' as text) where seq = 3")
+    ledger.execute("update bodies set text = cast(x'61ff' as text)")
+    run(ledger, lake, spark)
+    ledger.add(1)
+    assert run(ledger, lake, spark).rows == 1
+    assert rows_of(lake, EVENTS)[2][-1] == "{\ufffd}"
+    assert rows_of(lake, BODIES)[0][1] == "a\ufffd"
+    store = read(spark, ledger.path, VIEWS["export_events"], 0, 4)
+    assert reconcile(tables.read(spark, lake, EVENTS), store).agrees
+
+
 def test_a_later_run_takes_only_what_is_new(ledger: Any, lake: Path, spark: SparkSession) -> None:
     ledger.add(40)
     run(ledger, lake, spark)

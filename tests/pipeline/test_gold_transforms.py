@@ -32,6 +32,8 @@ TEXTS = {
     # looked at once, not once from each of its letters
     "y" * 200_000 + "1 done tea": {"tea": 1},
     "y'y." * 100_000 + " tea": {"tea": 1},
+    "rock'n'roll — “tea” «tea», tea… tea|tea\ttea": {"tea": 6},
+    "京都府。 大阪府، tea": {"京都府": 1, "大阪府": 1, "tea": 1},
     # an accent that is a letter's own sign is part of the word, also before an apostrophe
     "cafe\u0301 tea, cafe\u0301's tea": {"cafe\u0301": 1, "tea": 2, "cafe\u0301 tea": 1},
 }

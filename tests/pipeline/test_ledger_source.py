@@ -54,6 +54,15 @@ def test_a_batch_of_nulls_before_text(ledger: Any, adbc: bool) -> None:
     assert len({str(batch.schema) for batch in found}) == 1
 
 
+@pytest.mark.parametrize("adbc", [True, False])
+def test_bytes_that_are_no_utf8_keep_nobody_from_the_rest(ledger: Any, adbc: bool) -> None:
+    ledger.add(3, body=None)
+    ledger.execute("update events set data = cast(x'7bff7d' as text) where seq = 2")
+    found = rows(read_view(ledger.path, EVENTS, Window(1, 3), adbc=adbc))
+    assert [(row[0], row[-1]) for row in found if row[0] == 2] == [(2, "{\ufffd}")]
+    assert [row[0] for row in found] == [1, 2, 3]
+
+
 def test_whole_numbers_keep_all_64_bits(ledger: Any) -> None:
     ledger.add(1, at=2**63 - 1)
     ledger.add(1, at=-(2**63))

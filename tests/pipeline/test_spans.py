@@ -356,6 +356,25 @@ CASES = {
             ("queue:m:r1", "it begins before what led to it"),
         },
     ),
+    "a clock that is set back between a hand-off, what holds its message, and what is told of it": Case(
+        events=[
+            event(1000, "chain_handoff", **{"from": "ada", "to": "ada"}),
+            event(700, "message_held", reason="chain"),
+            event(1200, "message_released"),
+            event(2000, "message_held", message="m2", reason="budget"),
+            event(2100, "message_released", message="m2"),
+            event(1900, "response_ready", message="m2", response=1, channel="console"),
+            event(2150, "response_delivered", message="m2", response=1, attempt=1),
+        ],
+        sound={
+            ("handoff:m", None, None, None, None),
+            ("hold:m2:4", None, 100, 100, None),
+        },
+        bad={
+            ("hold:m:2", "it begins before what led to it"),
+            ("delivery:1:6", "it begins before what led to it"),
+        },
+    ),
     "a clock that is set back between the arrival and the run, and forth after it": Case(
         events=[
             event(9000, "message_enqueued"),

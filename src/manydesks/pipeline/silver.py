@@ -184,7 +184,7 @@ SPANS = table(
 self_ms long made How much of that was spent in no child; of a hand-off, in no wait, hold or run of its message.
 on_critical_path flag made Whether the trace's last end followed from it.
 """,
-    making=8,
+    making=9,
 )
 
 QUARANTINED_SPANS = table(
@@ -193,7 +193,7 @@ QUARANTINED_SPANS = table(
     "Spans that cannot be: without a beginning, with an end before it, before what led to them, or with nothing that"
     " did. A late event may mend one.",
     _SPAN + "reason text made Why it is here.\n",
-    making=8,
+    making=9,
 )
 
 USAGE = table(

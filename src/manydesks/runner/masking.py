@@ -20,12 +20,15 @@ _SHAPES = (
     re.compile(r"\b[0-9]{8,10}:[A-Za-z0-9_\-]{35}\b"),  # a Telegram bot
     re.compile(r"\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
 )
-_BLOCK = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
+_BLOCK = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY(?: BLOCK)?)-----.*?(?:-----END \1-----|\Z)", re.DOTALL)
 _LOGIN = re.compile(r"(\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@]+:)[^\s/@]+(?=@)")
-_NAMED = re.compile(
-    r"(?i)(\b(?:[a-z0-9]+[_-]){0,9}(?:api[_-]?key|authorization|token|secret|password|passwd)\b[\"']?\s*[:=]\s*"
-    r"(?:bearer\s+|basic\s+)?)([\"']?)([^\s\"',;]{4,})"
+_NAME = (
+    r"(?i)(\b(?:[a-z0-9]+[_-]){0,9}[a-z0-9]{0,20}"
+    r"(?:(?:api|access|secret|private|signing|encryption)[ _-]?key|authorization|token|secret|password|passwd"
+    r"|passphrase)\b[\"']?\s*[:=]\s*(?:bearer\s+|basic\s+)?)"
 )
+_QUOTED = re.compile(_NAME + r"([\"'])(?:(?!\2)[^\n]){4,500}(?=\2)")
+_NAMED = re.compile(_NAME + r"([\"']?)([^\s\"',;]{4,})")
 _BEARER = re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{8,}")
 
 
@@ -34,5 +37,6 @@ def masked(text: str) -> str:
     for shape in (_BLOCK, *_SHAPES):
         text = shape.sub(MASK, text)
     text = _LOGIN.sub(rf"\1{MASK}", text)
+    text = _QUOTED.sub(rf"\1\2{MASK}", text)
     text = _NAMED.sub(rf"\1\2{MASK}", text)
     return _BEARER.sub(rf"\1{MASK}", text)

@@ -12,6 +12,7 @@ import html
 import json
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -244,7 +245,14 @@ def _cell(value: Cell) -> str:
         return "<td>–</td>"
     if isinstance(value, str):
         return f"<td>{_e(value)}</td>"
-    return f'<td class="number">{f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"}</td>'
+    return f'<td class="number">{_number(value)}</td>'
+
+
+def _number(value: float) -> str:
+    """Never with an exponent; of what is below one, four digits that count."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.2f}" if abs(value) >= 1 else f"{Decimal(f'{value:.4g}'):f}"
 
 
 def _e(text: object) -> str:

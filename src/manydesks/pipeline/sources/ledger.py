@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,8 @@ def connect(path: Path) -> sqlite3.Connection:
     """A read-only connection. Never `immutable`: the store is being written while we read."""
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)
     connection.execute("pragma query_only = 1")
+    # bytes that are no UTF-8 must not keep anybody from the rest
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     return connection
 
 
@@ -134,7 +137,7 @@ def read_view(path: Path, view: View, window: Window, *, adbc: bool = True) -> I
     """The window's rows in ascending order of the key, as Arrow batches of the table's schema.
 
     ADBC is three times as fast as the standard library; where it is missing or fails, the standard library goes on
-    after the last row that was handed out, so no row comes twice.
+    after the last row that was handed out, so no row comes twice. Bytes that are no UTF-8 become `�`.
     """
     after = window.first - 1
     if adbc:
@@ -211,7 +214,10 @@ def _read_adbc(path: Path, view: View, window: Window) -> Iterator[pa.RecordBatc
             batch = found.slice(1) if typed_row_is_next else found
             typed_row_is_next = False
             if batch.num_rows:
-                yield batch.rename_columns(schema.names).cast(schema)
+                ready = batch.rename_columns(schema.names).cast(schema)
+                # ADBC hands on whatever the store has as text; raises if it is no UTF-8
+                ready.validate(full=True)
+                yield ready
 
 
 def _read_sqlite3(path: Path, view: View, window: Window) -> Iterator[pa.RecordBatch]:

@@ -140,7 +140,8 @@ def _linked(rows: DataFrame) -> DataFrame:
                 "parent_id": F.expr("case when kind = 'run' then wait.id else parent_id end"),
                 "parent_at": F.expr(
                     """case when kind = 'run' then wait.at when kind = 'queue' then led.at
-                    when kind != 'hold' and parent_id like 'run:%' then run_at end"""
+                    when kind = 'hold' then case when run is null then handed.at end
+                    when parent_id like 'run:%' then run_at when kind = 'delivery' then led.at end"""
                 ),
                 "within": F.expr(
                     """case when handed is not null and kind in ('hold', 'queue') and end_at is not null then struct(
