@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manydesks.pipeline.sources import ledger as source
-from manydesks.pipeline.sources.ledger import VIEWS, Heads, LedgerSource, Window, heads, read_view, windows
+from manydesks.pipeline.sources.ledger import VIEWS, Heads, Window, heads, read_view, windows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,13 +103,12 @@ def test_a_reader_sees_what_a_live_writer_has_not_checkpointed(ledger: Any) -> N
         writer.close()
 
 
-@pytest.mark.parametrize("adbc", ["true", "false"])
-def test_spark_reads_a_partition_per_window(ledger: Any, spark: SparkSession, adbc: str) -> None:
+@pytest.mark.parametrize(("window", "parts"), [(20, 5), (3, 8)])
+def test_spark_reads_windows_in_a_few_partitions(ledger: Any, spark: SparkSession, window: int, parts: int) -> None:
     ledger.add(100)
-    spark.dataSource.register(LedgerSource)
-    options = {"path": str(ledger.path), "view": "export_events", "after": "10", "upto": "95", "window": "20"}
-    frame = spark.read.format("manydesks_ledger").options(adbc=adbc, **options).load()
-    assert frame.rdd.getNumPartitions() == 5
+    frame = source.read(spark, ledger.path, EVENTS, 10, 95, window=window)
+    assert frame.schema == EVENTS.table.schema
+    assert frame.rdd.getNumPartitions() == parts
     assert sorted(map(tuple, frame.collect())) == ledger.events()[10:95]
 
 
