@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from manydesks.domain.clock import SystemClock
@@ -17,6 +19,8 @@ from manydesks.testing.history import Made, Shape, agents_of, history
 
 #: events per transaction
 BATCH = 20_000
+#: in the home's `run`, until all of it is there: half of a history would be taken for an office
+UNFINISHED = "simulated.db"
 #: what the store writes itself when the agents are added
 _OWN = frozenset({"agent_added"})
 
@@ -26,19 +30,33 @@ def simulate(home: Home, shape: Shape, told: Callable[[int], None] = lambda done
 
     Raises `BadInput` for a home that was used before: made-up events must not get among real ones.
     """
-    if home.office_db.exists():
-        raise BadInput(f"{home.path} is an office already; a history is made up only in a home that was never used.")
+    _require_unused(home)
     home.prepare()
     with write_lock(home):
+        _require_unused(home)  # still: another may have been at it
         # the wall clock is that of the history; the store's steady time goes on as the machine's own
         machine = SystemClock()
         clock = ManualClock(now=shape.begins, monotonic=machine.since_boot() - (machine.now() - shape.begins))
-        # a store that is lost is made up again: no power cut has to be survived
-        store = Store(home.office_db, durability="crash", clock=clock)
+        unfinished = home.run / UNFINISHED
+        _remove(unfinished)  # of one that was killed
         try:
-            return asyncio.run(_write(store, shape, told))
+            # a store that is lost is made up again: no power cut has to be survived
+            with closing(Store(unfinished, durability="crash", clock=clock)) as store:
+                made = asyncio.run(_write(store, shape, told))
+            unfinished.rename(home.office_db)
         finally:
-            store.close()
+            _remove(unfinished)
+        return made
+
+
+def _require_unused(home: Home) -> None:
+    if home.office_db.exists():
+        raise BadInput(f"{home.path} is an office already; a history is made up only in a home that was never used.")
+
+
+def _remove(store: Path) -> None:
+    for path in store.parent.glob(f"{store.name}*"):
+        path.unlink()
 
 
 async def _write(store: Store, shape: Shape, told: Callable[[int], None]) -> int:

@@ -79,3 +79,22 @@ def test_a_fresh_home_gets_it_as_a_ledger_without_a_gap(home: Path) -> None:
         assert asyncio.run(store.prune(keep_ms=4 * DAY_MS, require_archive=False)).events > 0
     with pytest.raises(BadInput, match="never used"):
         simulate(place, SHAPE)
+
+
+def test_half_of_it_is_no_office_and_the_next_one_begins_anew(home: Path) -> None:
+    place = Home(home)
+
+    def stop(done: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(place, SHAPE, stop)
+    assert not place.office_db.exists()
+    assert not list(place.run.glob("*.db*"))
+    for left in ("simulated.db", "simulated.db-wal", "simulated.db-shm"):  # by one that was killed
+        (place.run / left).write_bytes(b"half of it")
+    made = simulate(place, SHAPE)
+    assert made > 2_000
+    assert not list(place.run.glob("*.db*"))
+    with closing(Store(place.office_db)) as store:
+        assert asyncio.run(store.head()) == made
