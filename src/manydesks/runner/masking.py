@@ -27,8 +27,7 @@ _NAME = (
     r"(?:(?:api|access|secret|private|signing|encryption)[ _-]?key|authorization|token|secret|password|passwd"
     r"|passphrase)\b[\"']?\s*[:=]\s*(?:bearer\s+|basic\s+)?)"
 )
-_QUOTED = re.compile(_NAME + r"([\"'])(?:(?!\2)[^\n]){4,500}(?=\2)")
-_NAMED = re.compile(_NAME + r"([\"']?)([^\s\"',;]{4,})")
+_NAMED = re.compile(_NAME + r"(?:([\"'])(?:(?!\2)[^\n]){4,500}(?=\2)|([\"']?)[^\s\"',;]{4,})")
 _BEARER = re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{8,}")
 
 
@@ -37,6 +36,5 @@ def masked(text: str) -> str:
     for shape in (_BLOCK, *_SHAPES):
         text = shape.sub(MASK, text)
     text = _LOGIN.sub(rf"\1{MASK}", text)
-    text = _QUOTED.sub(rf"\1\2{MASK}", text)
-    text = _NAMED.sub(rf"\1\2{MASK}", text)
+    text = _NAMED.sub(rf"\1\2\3{MASK}", text)
     return _BEARER.sub(rf"\1{MASK}", text)
