@@ -42,7 +42,7 @@ WITHOUT_A_SESSION = (
 WITH_A_SESSION = (
     "/test_compact.py::test_what_was_forgotten_is_in_no_file_after_a_vacuum",
     "/test_ledger_source.py::test_an_empty_range_is_an_empty_frame",
-    "/test_ledger_source.py::test_spark_reads_windows_in_a_few_partitions[",
+    "/test_ledger_source.py::test_spark_",
     "/test_sessions.py::test_two_thousand_files_some_in_use_some_broken",
 )
 SPARK_ELSEWHERE = ("::test_the_blocks_of_a_page_run_with_spark[", "::test_ten_kills_lose_nothing_and_double_nothing")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from manydesks.pipeline.failure import SPARK_FAILURES, sentence
 from manydesks.pipeline.sources import ledger as source
 from manydesks.pipeline.sources.ledger import VIEWS, Heads, Window, heads, read_view, windows
 
@@ -80,6 +83,28 @@ def test_the_standard_library_goes_on_where_adbc_failed(ledger: Any, monkeypatch
     assert rows(read_view(ledger.path, EVENTS, Window(1, 100))) == ledger.events()
 
 
+def tear(path: Path) -> None:
+    """The later half of the pages with events is no longer what it was."""
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("pragma wal_checkpoint(truncate)")
+        (size,) = db.execute("pragma page_size").fetchone()
+    store = path.read_bytes()
+    # a leaf of a table begins with 13
+    starts = [at for at in range(size, len(store), size) if store[at] == 13 and b"quote" in store[at : at + size]]
+    with path.open("r+b") as file:
+        for at in starts[len(starts) // 2 :]:
+            file.seek(at)
+            file.write(b"\xff" * size)
+
+
+@pytest.mark.parametrize("adbc", [True, False])
+def test_a_damaged_store_is_said_to_be_that(ledger: Any, adbc: bool) -> None:
+    ledger.add(300)
+    tear(ledger.path)
+    with pytest.raises(sqlite3.DatabaseError, match="malformed"):
+        rows(read_view(ledger.path, EVENTS, Window(1, 300), adbc=adbc))
+
+
 def test_the_ends_of_the_views(ledger: Any) -> None:
     assert heads(ledger.path) == Heads(events=0, bodies=0)
     ledger.add(10)
@@ -87,8 +112,6 @@ def test_the_ends_of_the_views(ledger: Any) -> None:
 
 
 def test_a_reader_sees_what_a_live_writer_has_not_checkpointed(ledger: Any) -> None:
-    import sqlite3
-
     writer = sqlite3.connect(ledger.path)
     try:
         writer.execute("pragma wal_autocheckpoint = 0")
@@ -110,6 +133,14 @@ def test_spark_reads_windows_in_a_few_partitions(ledger: Any, spark: SparkSessio
     assert frame.schema == EVENTS.table.schema
     assert frame.rdd.getNumPartitions() == parts
     assert sorted(map(tuple, frame.collect())) == ledger.events()[10:95]
+
+
+def test_spark_says_what_its_workers_met(ledger: Any, spark: SparkSession) -> None:
+    ledger.add(300)
+    tear(ledger.path)
+    with pytest.raises(SPARK_FAILURES) as met:
+        source.read(spark, ledger.path, EVENTS, 0, 300, window=100).collect()
+    assert sentence(met.value) == "database disk image is malformed."
 
 
 def test_an_empty_range_is_an_empty_frame(ledger: Any, spark: SparkSession) -> None:

@@ -32,6 +32,9 @@ _WAITED = "Exception thrown in awaitResult"
 
 #: how Spark says that a file of a table is not what it should be, or not there
 _UNREAD = re.compile(r"(?:reading file|Path does not exist:) (?:file:/{0,2})?(/.+?/\w+/\w+/data/.+?\.parquet)")
+#: how Spark hands on what one of its Python workers raised: the last line that is not indented says it
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(.+?)(?:\n\s*\n|\n\s+at |\Z)", re.DOTALL)
+_RAISED = re.compile(r"^(?:\w+\.)*[A-Z]\w*: ")
 #: an advice that nobody can follow: other tables would come of it, so the setting is not for choosing
 _ADVICE = re.compile(r" If necessary,? set \"?spark\.sql\.ansi\.enabled\"? to \"?false\"?[^.]*\.")
 
@@ -69,11 +72,19 @@ def sentence(error: BaseException) -> str:
         return unseen
     if unread := _unread(said, f"{getattr(error, '_stackTrace', None) or error}"):
         return unread
+    said = _raised_by_a_worker(said) or said
     lines = [_ADVICE.sub("", line).strip() for line in said.splitlines() if line.strip()]
     first = lines[0] if lines else type(error).__name__
     while (shorter := _NOISE.sub("", first).strip()) != first:
         first = shorter
     return first if first.endswith(("!", "?")) else first.rstrip(".") + "."
+
+
+def _raised_by_a_worker(said: str) -> str | None:
+    """In its own words, without the name of the class."""
+    tracebacks = _TRACEBACK.findall(said)
+    lines = [line for line in tracebacks[-1].splitlines() if line[:1].strip()] if tracebacks else []
+    return _RAISED.sub("", lines[-1]) or lines[-1] if lines else None
 
 
 def _cause(java: Any) -> str | None:

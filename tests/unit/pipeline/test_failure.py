@@ -40,6 +40,18 @@ from manydesks.pipeline.failure import sentence
             "the file /lake/bronze/events/data/x/part-0.parquet of the table 'events' cannot be read (it is not there):"
             " it is the archive itself and cannot be made anew; put the whole lake back from a copy of it.",
         ),
+        (
+            "\nAn exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+            '  File "/x/ledger.py", line 1, in read\n    yield rows\nsqlite3.DatabaseError: file is not a database\n',
+            "file is not a database.",
+        ),
+        (
+            "Job aborted due to stage failure: PythonException: Traceback (most recent call last):\n"
+            '  File "/x/y.py", line 1, in read\nKeyError: 3\n\n'
+            "During handling of the above exception, another exception occurred:\n\n"
+            'Traceback (most recent call last):\n  File "/x/y.py", line 2, in read\nNothingThere\n\n\tat org.apache.x',
+            "NothingThere.",
+        ),
         ("really?", "really?"),
         ("", "RuntimeError."),
     ],

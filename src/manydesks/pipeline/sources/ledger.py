@@ -165,7 +165,7 @@ def read(spark: SparkSession, path: Path, view: View, after: int, upto: int, *, 
     """
     cut = windows(after, upto, window)
     parts = max(1, min(len(cut), PARTS_PER_CORE * spark.sparkContext.defaultParallelism))
-    with in_one_sentence(f"Spark could not read {view.name}"):
+    with in_one_sentence(f"Spark could not read the store {path}"):
         numbers = spark.range(0, len(cut), 1, parts)
         return numbers.mapInArrow(partial(_read_numbered, path, view.name, cut), view.table.schema)
 
@@ -234,4 +234,5 @@ def _is_adbc_error(error: Exception) -> bool:
     import adbc_driver_manager
     import pyarrow as pa
 
-    return isinstance(error, adbc_driver_manager.Error | pa.ArrowException)
+    # OSError: how Arrow hands on what its driver says of a page that cannot be read
+    return isinstance(error, adbc_driver_manager.Error | pa.ArrowException | OSError)

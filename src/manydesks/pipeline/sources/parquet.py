@@ -45,7 +45,7 @@ def share_view(spark: SparkSession, path: Path, view: View, after: int, upto: in
     if len(cut) < 2 or not reads_files_here(spark):
         write_view(path, view, after, upto, folder)
         return
-    with in_one_sentence(f"Spark could not read {view.name}"):
+    with in_one_sentence(f"Spark could not read the store {path}"):
         spark.sparkContext.parallelize(cut, len(cut)).foreach(partial(_write_in_worker, path, view.name, folder))
 
 
