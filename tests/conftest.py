@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,12 @@ def _has_a_session_of_its_own(item: pytest.Item) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        # schemathesis gives each route a name, but pytest 9.2 makes ids of something else
+        if (route := getattr(item, "operation_label", None)) and route not in item.nodeid:
+            item._id = item.id.with_params(route)
+    if twice := [id for id, times in Counter(item.nodeid for item in items).items() if times > 1]:
+        raise pytest.UsageError(f"{twice[0]} is the id of several tests: only one of them would run in a worker.")
     items.sort(key=lambda item: not _has_a_session_of_its_own(item))
     for item in items:
         apart = item.nodeid.startswith(SPARK) and not _is_kept_together(item.nodeid)
