@@ -136,12 +136,18 @@ async def test_the_store_lets_go_of_what_the_lake_holds_and_of_nothing_else(
     # the mark stays where it is when the lake goes, or lies elsewhere
     done = await office.prune(lake.with_name("elsewhere"))
     assert (done.events, done.waits_for_archive) == (0, True)
+    # nor do events go whose texts the lake has lost
+    (lake / BODIES.folder).rename(tmp_path / "texts")
+    done = await office.prune(lake)
+    assert (done.messages, done.bodies, done.waits_for_archive) == (0, 0, True)
+    without_a_text = done.events
+    (tmp_path / "texts").rename(lake / BODIES.folder)
     done = await office.prune(lake)
 
     # exactly what the lake holds: every event up to the mark, and none above it
     left = [seq for (seq,) in office.rows("select seq from export_events order by seq")]
     assert left[0] == mark + 1
-    assert done.events == mark
+    assert without_a_text + done.events == mark
     assert (done.messages, done.waits_for_archive) == (len(texts), True)
     assert [id for (id,) in office.rows("select message_id from messages")] == [unarchived]
     held = {row["seq"]: tuple(row) for row in tables.read(spark, lake, EVENTS).collect()}

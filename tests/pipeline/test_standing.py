@@ -54,7 +54,7 @@ def reach(lake: Path, upto: int, *specs: TableSpec) -> None:
 
 
 def take(lake: Path, db: Path, upto: int) -> None:
-    """The events go into bronze, read as the archive reads them."""
+    """The events go into bronze, read as the archive reads them; of their texts it is only said that they are there."""
     view = VIEWS["export_events"]
 
     def write(folder: Path) -> None:
@@ -66,6 +66,9 @@ def take(lake: Path, db: Path, upto: int) -> None:
         tables.ensure(held, EVENTS)
         mark = tables.Mark(app=EVENTS.name, version=upto)
         tables.append_files_once(held, EVENTS, write, mark, CLOCK, lambda written: None)
+        if not tables.covered(lake, BODIES, BODIES.name):
+            tables.ensure(held, BODIES)
+            tables.advance(held, BODIES, tables.Mark(app=BODIES.name, version=upto), CLOCK)
 
 
 def finish(lake: Path, upto: int) -> None:
@@ -291,6 +294,18 @@ def test_a_lost_log_of_the_archive_is_told(ledger: Any, lake: Path) -> None:
     assert words.endswith("`manydesks pipeline run` reads them from the store again.")
 
 
+def test_lost_texts_of_the_archive_are_told(ledger: Any, lake: Path) -> None:
+    ledger.add(9)
+    take(lake, ledger.path, 9)
+    assert not standing(lake, ledger.path).lacks_texts
+    shutil.rmtree(lake / BODIES.folder)
+    found = standing(lake, ledger.path)
+    assert (found.lacks_texts, found.refusal) == (True, None)
+    words = remarks(found)[0]
+    assert words.startswith("Bronze has lost texts that its events name")
+    assert words.endswith("`manydesks pipeline run` reads them from the store again.")
+
+
 def test_a_lake_that_ends_before_the_store_begins(ledger: Any, lake: Path) -> None:
     """An older copy of it, or a store that lets go of what was not archived."""
     ledger.add(9)
@@ -377,8 +392,8 @@ def test_a_lake_of_another_office_stays_as_it_is(
         assert sorted(lake.rglob("*")) == held_before
 
     # its own store, and none at all
-    assert [one.name for one in compact(lake, print, CLOCK, db=other.path)] == [EVENTS.name]
-    assert len(compact(lake, print, CLOCK)) == 2  # and the table of runs by now
+    assert [one.name for one in compact(lake, print, CLOCK, db=other.path)] == [EVENTS.name, BODIES.name]
+    assert len(compact(lake, print, CLOCK)) == 3  # and the table of runs by now
 
 
 def test_tables_that_are_made_otherwise_by_now(ledger: Any, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from manydesks.domain.errors import StoreError
 from manydesks.office.files import sweep
 from manydesks.settings.home import Home
 from manydesks.settings.model import RetentionSettings
-from manydesks.store.retention import Pruned
+from manydesks.store.retention import Pruned, Reach
 from manydesks.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -32,13 +32,13 @@ async def prune(
     store: Store,
     rules: RetentionSettings,
     *,
-    lake: Callable[[], int | None],
+    lake: Callable[[], Reach | None],
     steps: int | None = None,
     pause_seconds: float = 0.0,
 ) -> Pruned:
     """Steps of retention, until nothing is left to remove or `steps` are done; what they did together.
 
-    `lake`: how far it is seen to reach, as `lake_reach` says; asked once, in a thread.
+    `lake`: what it is seen to hold, as `lake_reach` says; asked once, in a thread.
     """
     done = Pruned()
     reach = await asyncio.to_thread(lake) if rules.require_archive else None
@@ -62,7 +62,7 @@ class Keeper:
         clock: Clock,
         home: Home | None = None,
         *,
-        lake: Callable[[], int | None] = lambda: None,
+        lake: Callable[[], Reach | None] = lambda: None,
     ) -> None:
         self._store = store
         #: whose `files/` are swept of what no row names any more, and whose old logs go; None: nobody's

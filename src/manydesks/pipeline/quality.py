@@ -21,7 +21,7 @@ from manydesks.pipeline.session import reads_files_here
 from manydesks.pipeline.sources.ledger import VIEWS, connect, heads, oldest, windows
 from manydesks.pipeline.sources.ledger import read as read_ledger
 from manydesks.pipeline.sources.parquet import load_view
-from manydesks.pipeline.tables import Range, covered, read, snapshot
+from manydesks.pipeline.tables import Range, covered, exists, read, snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -111,6 +111,11 @@ def lost_events(lake: Place, reached: int, first: int, *, incomplete: bool = Fal
     )
 
 
+def lacks_texts(lake: Place) -> bool:
+    """Whether events of the lake name texts beyond those that it has, by the tables' logs: texts are archived first."""
+    return bool(snapshot(lake, EVENTS, _beyond(covered(lake, BODIES, BODIES.name)))) if exists(lake, EVENTS) else False
+
+
 def lost_texts(lake: Place, db: Path, first: int) -> str | None:
     """Why the lake cannot go on without texts that its own events name; None: it has them, or the store still has.
 
@@ -118,12 +123,7 @@ def lost_texts(lake: Place, db: Path, first: int) -> str | None:
     the store has or will have, that only the lake may have.
     """
     has = covered(lake, BODIES, BODIES.name)
-    suspects = snapshot(
-        lake,
-        EVENTS,
-        Range(column="seq", least=0, most=first - 1),
-        Range(column="body", least=has + 1, most=MOST),
-    )
+    suspects = snapshot(lake, EVENTS, Range(column="seq", least=0, most=first - 1), _beyond(has))
     named = {id for file in suspects for id in _named(file.path, first, has)}
     if not named or not (lost := named - _stored_texts(db, has)):
         return None
@@ -132,6 +132,10 @@ def lost_texts(lake: Place, db: Path, first: int) -> str | None:
         f" text {has}, and the store has let go of them. Put a copy of that folder in its place; if there is none,"
         " `manydesks pipeline run --begin-incomplete` goes on without them, and they stay lost."
     )
+
+
+def _beyond(text: int) -> Range:
+    return Range(column="body", least=text + 1, most=MOST)
 
 
 def why_refused(lake: Place, db: Path, *, incomplete: bool = False) -> str | None:

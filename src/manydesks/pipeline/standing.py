@@ -21,7 +21,7 @@ from manydesks.pipeline.jobs.runs import latest
 from manydesks.pipeline.lock import watcher, worker
 from manydesks.pipeline.place import Place
 from manydesks.pipeline.publish import published, published_damage
-from manydesks.pipeline.quality import why_refused
+from manydesks.pipeline.quality import lacks_texts, why_refused
 from manydesks.pipeline.rebuilding import Unbuilt, unbuilt
 from manydesks.pipeline.silver import SILVER
 from manydesks.pipeline.sources.ledger import heads
@@ -45,6 +45,8 @@ class Standing:
     begins: int
     #: what was forgotten up to this event is emptied in bronze
     erased: int
+    #: events of bronze name texts that bronze has not: the table of texts, or its log, is gone
+    lacks_texts: bool
     #: texts that were forgotten since then, and are emptied by the next run
     forgotten: int
     #: tables whose rows are made otherwise by now, and are made anew by the next run
@@ -117,6 +119,7 @@ def standing(lake: Place, db: Path) -> Standing:
         damage=damage,
         begins=begins(lake),
         erased=tables.covered(lake, BODIES, ERASURES),
+        lacks_texts=lacks_texts(lake),
         forgotten=waiting(lake, db),
         outdated=tuple(spec.name for spec in (*SILVER, *GOLD) if tables.outdated(lake, spec)),
         unbuilt=unbuilt(lake),

@@ -377,12 +377,22 @@ def commit(
     """As `commit_files` does. In a lake that other machines may write too, only if nobody did since this run first saw
     the table."""
     folder = held.folder / spec.folder
+    change = replace(change, properties=_restated(held.folder, spec, change.properties))
     if not isinstance(folder, Remote):
         return commit_files(folder, spec, write, clock, change)
     known = _known(held, spec)
     done = commit_files(folder, spec, write, clock, replace(change, base=known))
     held.versions[spec.name] = known + 1
     return done
+
+
+def _restated(lake: Place, spec: TableSpec, properties: CommitProperties | None) -> CommitProperties | None:
+    """Each commit says how far the table reaches, also one that only merges files: older ones may be gone, and the
+    office looks there before it lets go of what the lake has."""
+    told = [] if properties is None else list(properties.app_transactions or [])
+    if any(one.app_id == spec.name for one in told) or not (reach := covered(lake, spec, spec.name)):
+        return properties
+    return CommitProperties(app_transactions=[*told, Transaction(spec.name, reach)])
 
 
 def append_row(held: HeldLake, spec: TableSpec, row: Mapping[str, Any], clock: Clock) -> None:

@@ -72,6 +72,14 @@ returning id
 """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """What a lake is seen to hold: the last event, and the last text."""
+
+    events: int
+    texts: int
+
+
 @dataclass(kw_only=True)
 class Pruned:
     """What one step, or several together, removed, and what holds the rest back."""
@@ -107,14 +115,13 @@ def prune(
     *,
     keep_ms: int,
     require_archive: bool,
-    lake: int | None = None,
+    lake: Reach | None = None,
     most: int = STEP,
     arrival_ms: int = ARRIVAL_MS,
 ) -> Pruned:
     """One step: at most `most` rows go. The newest event always stays, so the ledger's end can be read off it.
 
-    `lake`: the last event that it is seen to hold; what is marked as archived and is not there is not. None: it was not
-    asked.
+    `lake`: what it is seen to hold; what is marked as archived and is not there is not. None: it was not asked.
     """
     tx.settle()  # what others do with the same commit is no past
     # whichever clock is behind: one that was set forward, or came up wrong at the boot, makes nothing old by itself
@@ -123,11 +130,15 @@ def prune(
     first = _mark(tx, PRUNED) + 1
     archived = _mark(tx, "archived")
     if lake is not None:
-        archived = min(archived, lake)
+        archived = min(archived, lake.events)
     head = tx.one("select seq from ledger_head")
     assert head is not None
     upto = min(archived, head[0] - 1) if require_archive else head[0] - 1
     window = tx.all(OLDEST_EVENTS, (first - 1, most + 1))
+    if require_archive and lake is not None:
+        # an event is in the lake when its text is
+        lacking = next((seq for seq, *_, body in window if body is not None and body > lake.texts), upto + 1)
+        archived, upto = min(archived, lacking - 1), min(upto, lacking - 1)
     old = old_enough(window, before=now - keep_ms, now=now)
     for seq, _, kind, trace, body in window[:old]:
         if seq > upto or not step.affords(2):

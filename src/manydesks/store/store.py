@@ -419,7 +419,7 @@ class Store:
         *,
         keep_ms: int,
         require_archive: bool,
-        lake: int | None = None,
+        lake: retention.Reach | None = None,
         most: int = retention.STEP,
         arrival_ms: int = retention.ARRIVAL_MS,
     ) -> retention.Pruned:

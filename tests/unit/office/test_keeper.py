@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from manydesks.office.host import Host
 from manydesks.office.keeper import DAY_MS, ROUND_MS, Keeper, prune
 from manydesks.settings.home import Home
 from manydesks.settings.model import PipelineSettings, RetentionSettings, Settings
+from manydesks.store.database import open_reader
 from manydesks.store.reader import Reader
-from manydesks.store.retention import Pruned
+from manydesks.store.retention import Pruned, Reach
 from manydesks.store.store import Store
 from manydesks.testing.clock import ManualClock
 
@@ -92,16 +94,32 @@ async def test_as_many_steps_as_one_may(store: Store) -> None:
     assert first.events + rest.events > 800
 
 
+def lake(events: int, texts: int = 2**62) -> Reach:
+    return Reach(events=events, texts=texts)
+
+
 async def test_what_is_marked_goes_only_as_far_as_the_lake_is_there(store: Store) -> None:
     rules = RetentionSettings(days=1, require_archive=True)
     await store.mark_archived(500)
-    gone = await prune(store, rules, lake=lambda: 0)
+    gone = await prune(store, rules, lake=lambda: lake(0))
     assert (gone.events, gone.archived, gone.waits_for_archive) == (0, 0, True)
-    half = await prune(store, rules, lake=lambda: 300)
+    half = await prune(store, rules, lake=lambda: lake(300))
     assert (half.events, half.waits_for_archive) == (300, True)
     # of one on other machines the mark is believed, and none is believed beyond it
     assert (await prune(store, rules, lake=lambda: None)).events == 200
-    assert (await prune(store, rules, lake=lambda: 700)).events == 0
+    assert (await prune(store, rules, lake=lambda: lake(700))).events == 0
+
+
+async def test_no_event_goes_whose_text_the_lake_has_not(store: Store) -> None:
+    rules = RetentionSettings(days=1, require_archive=True)
+    await store.mark_archived(500)
+    with closing(open_reader(store.path)) as db:
+        named = db.execute("select seq, body from events where body is not null order by seq").fetchall()
+    gone = await prune(store, rules, lake=lambda: lake(500, texts=0))
+    assert (gone.first, gone.archived, gone.bodies, gone.waits_for_archive) == (named[0][0], named[0][0] - 1, 0, True)
+    some = next(number for number, (_, body) in enumerate(named) if body > 3)
+    gone = await prune(store, rules, lake=lambda: lake(500, texts=3))
+    assert (gone.first, gone.waits_for_archive) == (named[some][0], True)
 
 
 async def test_a_fault_of_ours_is_said(

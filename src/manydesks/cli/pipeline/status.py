@@ -94,6 +94,11 @@ def remarks(found: Standing) -> list[str]:
             "Bronze has lost events that silver and gold were made of: its table 'events', or the log of it, is gone."
             + ("" if found.refusal is not None else " `manydesks pipeline run` reads them from the store again.")
         )
+    if found.lacks_texts and found.refusal is None:
+        told.append(
+            "Bronze has lost texts that its events name: its table 'bodies', or the log of it, is gone."
+            " `manydesks pipeline run` reads them from the store again."
+        )
     if found.refusal is not None:
         told.append(f"The pipeline does not go on with this lake: {found.refusal}")
     elif found.ahead:
@@ -107,7 +112,7 @@ def remarks(found: Standing) -> list[str]:
             f"What is published for agents and the report is damaged ({found.damage}); `manydesks pipeline run` makes"
             " it anew."
         )
-    if found.worker is not None or found.watcher is not None or not found.left_undone:
+    if found.worker is not None or found.watcher is not None or found.lacks_texts or not found.left_undone:
         return told
     lack = "what bronze has is not yet in all of silver, gold and what is published"
     if found.broken_off:
