@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.damage import damaged
 from manydesks.pipeline.disk import FULL
+from manydesks.pipeline.interrupt import is_interrupted
 from manydesks.pipeline.master import is_local
 
 #: what a call into Spark raises; the last one when its Java is gone
@@ -49,10 +50,13 @@ _UNSEEN = (
 
 @contextmanager
 def in_one_sentence(what: str) -> Iterator[None]:
-    """What Spark raises inside becomes a `PipelineError` that begins with `what`, with Spark's own as its cause."""
+    """What Spark raises inside becomes a `PipelineError` that begins with `what`, with Spark's own as its cause; or
+    `KeyboardInterrupt`, if somebody has asked for the end."""
     try:
         yield
     except SPARK_FAILURES as error:
+        if is_interrupted():
+            raise KeyboardInterrupt from error
         raise PipelineError(reason=f"{what}: {sentence(error)}") from error
 
 

@@ -68,6 +68,7 @@ def open_spark(
 
     Raises `PipelineError` if it cannot read where the lake lies.
     """
+    from manydesks.pipeline.interrupt import interruptible
     from manydesks.pipeline.place import check_spark
     from manydesks.pipeline.session import SparkOptions, end, session
 
@@ -86,8 +87,9 @@ def open_spark(
     )
     spark = session(options)
     try:
-        check_spark(spark, open_lake(invocation, settings))
-        yield spark
+        with interruptible(spark.sparkContext.cancelAllJobs):
+            check_spark(spark, open_lake(invocation, settings))
+            yield spark
     finally:
         end(spark)
 
