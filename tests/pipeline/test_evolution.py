@@ -204,7 +204,7 @@ def test_a_damaged_file_is_one_sentence_and_a_rebuild_makes_it_anew(
     rebuild = "`manydesks pipeline rebuild` makes it anew"
     assert rebuild in refused(lambda: bring(ledger, copy, spark))
     assert "the next run begins it anew" in refused(lambda: compact(copy, lambda *_: None))
-    assert rebuild in refused(lambda: report(copy, 92))
+    assert rebuild in refused(lambda: report(copy, 92, str))
     sql = "select count(agent) from messages"
     assert rebuild in refused(lambda: query(copy, sql, spark))
     # what is whole can be asked

@@ -97,7 +97,7 @@ def test_what_was_forgotten_is_in_no_file_after_a_vacuum(home: Path, spark: Spar
         assert {spec.name for spec in TABLES.values() if _any_of(spec, before)} == HAVE_IT
         assert FILE in before
         assert SECRET in exported()
-        assert SECRET in report(lake, 92)
+        assert SECRET in report(lake, 92, str)
         assert said(lake).count(SECRET) >= 3
         rows = {spec.name: tables.count(lake, spec) for spec in COUNTED}
 
@@ -106,7 +106,7 @@ def test_what_was_forgotten_is_in_no_file_after_a_vacuum(home: Path, spark: Spar
         bring()
         assert standing(lake, home / "office.db").forgotten == 0
         assert SECRET not in exported()
-        assert SECRET not in report(lake, 92)
+        assert SECRET not in report(lake, 92, str)
         assert with_it(lake), "older versions have it: or else the vacuum below proves nothing"
         assert FILE not in with_it(lake)
         # in what the lake has of mailboxes, both sides are emptied, and the rest stays

@@ -6,7 +6,10 @@ import base64
 import dataclasses
 import hashlib
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -282,3 +285,36 @@ def test_a_file_that_is_not_whole_is_one_sentence(tmp_path: Path) -> None:
         (tmp_path / FILE).write_bytes(content)
         with pytest.raises(NoInsights, match="is damaged"):
             gather(tmp_path, 92)
+
+
+def test_secrets_and_what_looks_like_a_key_are_not_on_the_page(tmp_path: Path) -> None:
+    key, secret = "sk-ABCDEF0123456789abcdef0123", "OpenSesame"
+    # where the page cuts it, half a key would be left that nothing knows as one
+    reasons = [f"key {key} wrong", f"{'x' * 290} {key}", f"no {secret} here", "the tap is shut"]
+    letter = ROWS["dead_letters"][0] | {"agent": "ada"}
+    span = SPAN | {"trace": "t1", "agent": "ada", "span_id": "a", "kind": "tool", "start_at": 1, "duration_ms": 5}
+    rows = {
+        "agent_daily": [{**AGENT, "agent": "sk-research1"}],
+        "topics_daily": [ROWS["topics_daily"][0] | {"term": term} for term in ("the opensesame", "gardens")],
+        "dead_letters": [letter | {"message_id": f"m{n}", "reason": reason} for n, reason in enumerate(reasons)]
+        + [letter | {"message_id": "m9", "reason": None, "failure_class": key}],
+        "trace_summary": [{"day": DAY, "trace": "t1", "total_ms": 900, "status": "done"}],
+        "spans": [span | {"name": f"fetch {key}"}],
+    }
+    folder = tmp_path / "home" / "lake"
+    folder.mkdir(parents=True)
+    with hold(folder) as held:
+        for spec in (*GOLD, SPANS):
+            put(held, spec, rows.get(spec.name, []))
+        publish(held, ManualClock(now=1_767_400_000_000))
+    variables = {**os.environ, "MANYDESKS_HOME": str(tmp_path / "home"), "MANYDESKS_SECRET_DOOR": secret}
+    command = [sys.executable, "-m", "manydesks", "pipeline", "report", "--out", "page.html"]
+    told = subprocess.run(command, env=variables, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (told.returncode, told.stderr) == (0, "")
+    text = (tmp_path / "page.html").read_text()
+    bare = page(gather(folder, 92), PLOTLY)
+    for hidden in ("sk-ABC", secret, "opensesame"):
+        assert hidden in bare
+        assert hidden not in text
+    for shown in ("key *** wrong", "no *** here", "fetch ***", "the tap is shut", "gardens", "sk-research1"):
+        assert shown in text

@@ -22,7 +22,7 @@ def is_interrupted() -> bool:
 
 @contextmanager
 def interruptible(cancel: Callable[[], object]) -> Iterator[None]:
-    """For the main thread: inside the block Ctrl-C calls `cancel`, and whatever that does raises `KeyboardInterrupt`."""
+    """For the main thread: inside the block Ctrl-C calls `cancel`, and then raises `KeyboardInterrupt` in any case."""
 
     def take(number: int, frame: FrameType | None) -> None:
         _asked.set()

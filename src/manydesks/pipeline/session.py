@@ -56,6 +56,13 @@ FIXED = (
     "spark.submit.pyFiles",
 )
 
+#: those of them with a setting of their own
+SETTINGS = {
+    "spark.driver.memory": "pipeline.memory",
+    "spark.master": "pipeline.master",
+    "spark.sql.shuffle.partitions": "pipeline.shuffle_partitions",
+}
+
 #: what Spark compiles for a run over all tables does not fit into Java's default room for it; once that is full, Java
 #: compiles nothing more. Without memory it is to end: a thread that died of it would be waited for in vain; its last
 #: words are for the log. And Arrow would check each value that comes from our own Python workers for lying inside its
@@ -114,7 +121,9 @@ class SparkOptions:
 
     def __post_init__(self) -> None:
         if fixed := sorted(self.further.keys() & set(FIXED)):
-            raise BadInput(reason=f"pipeline.spark has '{fixed[0]}', which is not for choosing there.")
+            setting = SETTINGS.get(fixed[0])
+            instead = f"; the setting {setting} is for that" if setting else ""
+            raise BadInput(reason=f"pipeline.spark has '{fixed[0]}', which is not for choosing there{instead}.")
         if self.shuffle_partitions < 1:
             raise BadInput(reason=f"shuffle_partitions is {self.shuffle_partitions}; it must be 1 or more.")
 

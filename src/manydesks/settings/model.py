@@ -59,6 +59,16 @@ def _local_folder(text: str) -> str:
     return path
 
 
+#: MiB of memory, below which Spark does not start: it wants 450, and Java keeps some of what it is given for itself
+LEAST_MEMORY = 512
+
+
+def _enough_memory(text: str) -> str:
+    if int(text[:-1]) * (1024 if text.endswith("g") else 1) < LEAST_MEMORY:
+        raise ValueError("Spark would not start")
+    return text
+
+
 #: names of options whose values are not for a settings file; one that names a file is no secret itself
 _PASSWORD = re.compile(r"(?i)(secret|password|token|(access|account)\.key)(?!.*file$)")
 #: how a value says that it is the value of a secret
@@ -99,7 +109,8 @@ DayTime = Annotated[
 MemorySize = Annotated[
     str,
     Field(pattern=r"^[1-9][0-9]{0,5}[mg]$"),
-    Allowed('a size in megabytes or gigabytes such as "512m" or "2g"'),
+    AfterValidator(_enough_memory),
+    Allowed(f'a size in megabytes or gigabytes such as "800m" or "2g", "{LEAST_MEMORY}m" or more'),
 ]
 SparkOptionTable = Annotated[
     dict[

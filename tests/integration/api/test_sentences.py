@@ -12,7 +12,7 @@ from manydesks.testing.api import ServedOffice
 
 TEXT = "'message' is not allowed: it must have something in it that can be read, and no zero byte."
 ID = "it must be 1 to 128 letters, digits, or one of '_.:-', beginning and ending with a letter or digit."
-MEMORY = 'it must be a size in megabytes or gigabytes such as "512m" or "2g", or null.'
+MEMORY = 'it must be a size in megabytes or gigabytes such as "800m" or "2g", "512m" or more, or null.'
 ORIGINS = 'it must be a list of origins such as ["https://desk.example"], or null.'
 SECRET = "a secret's name must be 1 to 64 of a-z, 0-9 and '_', beginning with a letter."
 NAME = "it must be 1 to 32 lowercase letters, digits, '-' or '_', beginning and ending with a letter or digit."

@@ -8,6 +8,7 @@ import pytest
 from manydesks.domain.errors import BadInput, ExtraMissing
 from manydesks.pipeline import session as module
 from manydesks.pipeline.session import SparkOptions, require_extra
+from manydesks.settings.model import PipelineSettings
 
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,9 +41,27 @@ def test_the_log_lies_in_the_folder_unless_named(tmp_path: Path) -> None:
 
 def test_further_options_are_not_shown_and_cannot_change_the_rules() -> None:
     assert "hush" not in repr(SparkOptions(further={"spark.authenticate.secret": "hush"}))
-    for name in ("spark.master", "spark.sql.session.timeZone"):
+    for name in module.FIXED:
         with pytest.raises(BadInput, match=f"pipeline.spark has '{name}'"):
             SparkOptions(further={name: "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("spark.driver.memory", "there; the setting pipeline.memory is for that."),
+        ("spark.master", "there; the setting pipeline.master is for that."),
+        ("spark.sql.shuffle.partitions", "there; the setting pipeline.shuffle_partitions is for that."),
+        ("spark.sql.session.timeZone", "which is not for choosing there."),
+    ],
+)
+def test_an_option_with_a_setting_of_its_own_names_it(name: str, end: str) -> None:
+    with pytest.raises(BadInput) as told:
+        SparkOptions(further={name: "1k"})
+    assert str(told.value).endswith(end)
+    settings = PipelineSettings.model_fields
+    assert {setting.removeprefix("pipeline.") for setting in module.SETTINGS.values()} <= settings.keys()
+    assert module.SETTINGS.keys() <= set(module.FIXED)
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local-cluster[2,1,1024]"])

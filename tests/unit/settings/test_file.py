@@ -335,6 +335,7 @@ VALUES = {
     "api.names": st.lists(st.sampled_from(["office.lan", "desk"]), max_size=3),
     "api.origins": st.lists(st.sampled_from(["https://desk.example", "http://[::1]:80"]), max_size=3),
     "budget.time_zone": st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns"]),
+    "pipeline.memory": st.sampled_from(["512m", "99999m", "1g"]),
     "pipeline.spark": st.dictionaries(
         st.sampled_from(["spark.a", "spark.a.b", "spark.driver.host"]), st.sampled_from(["", " x", '"é\\', "secret:s"])
     ),

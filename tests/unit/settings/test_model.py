@@ -108,7 +108,7 @@ def test_every_key_has_a_meaning_and_says_what_is_allowed() -> None:
         ("office", "log_level", '"debug", "info", "warning" or "error"'),
         ("retry", "base_seconds", "a number above 0 up to 3600"),
         ("limits", "hops", "a whole number from 1 up to 1000"),
-        ("pipeline", "memory", 'a size in megabytes or gigabytes such as "512m" or "2g"'),
+        ("pipeline", "memory", 'a size in megabytes or gigabytes such as "800m" or "2g", "512m" or more'),
     ],
 )
 def test_what_is_allowed_in_words(section: str, key: str, words: str) -> None:
@@ -135,7 +135,7 @@ def test_what_is_allowed_in_words(section: str, key: str, words: str) -> None:
             [{}, {"spark.executor.memory": "4g"}, {"spark.authenticate.secret": "secret:cluster"}],
             [{"executor.memory": "4g"}, {"spark.a": 4}, {"spark.a": "b\n"}, {"spark.authenticate.secret": "hush"}],
         ),
-        ("pipeline", "memory", ["512m", "2g"], ["2", "0g", "2 g", "2gb", "2g\n", 2]),
+        ("pipeline", "memory", ["512m", "1g", "2g"], ["1m", "256m", "511m", "2", "0g", "2 g", "2gb", "2g\n", 2]),
         (
             "pipeline",
             "lake",

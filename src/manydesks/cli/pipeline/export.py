@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from manydesks.cli.pipeline.day import day
 from manydesks.cli.pipeline.master import master_option
 from manydesks.cli.pipeline.opening import open_lake, open_settings, open_spark
 from manydesks.cli.pipeline.progress import Bar, progress
+from manydesks.cli.pipeline.redaction import redaction
 from manydesks.cli.pipeline.target import check_target, target
 from manydesks.cli.quantity import count
 from manydesks.cli.text import one_line
@@ -62,7 +63,7 @@ def export(
     lake = open_lake(invocation, settings)
     if file is not None:
         check_target(file, invocation.home, lake, force=force)
-    redact = _redaction(invocation)
+    redact = redaction(invocation)
     from manydesks.domain.errors import PipelineError
     from manydesks.pipeline.disk import disk_refusals
     from manydesks.pipeline.jobs.export import Wanted
@@ -88,15 +89,6 @@ def export(
         out.value({"file": str(file.absolute()), "conversations": lines})
     else:
         out.line(f"{one_line(str(file))}: {count(lines, 'conversation')}.")
-
-
-def _redaction(invocation: Invocation) -> Callable[[str], str]:
-    """Raises `SettingsError` if the secrets cannot be read: then nobody knows what must not go out."""
-    from manydesks.runner.masking import masked
-    from manydesks.settings.secrets import load_secrets, mask
-
-    secrets = load_secrets(invocation.home, invocation.environ)
-    return lambda text: masked(mask(text, secrets))
 
 
 def _print(invocation: Invocation, bar: Bar, found: Iterable[dict[str, Any]]) -> int:

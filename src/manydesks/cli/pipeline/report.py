@@ -11,6 +11,7 @@ import click
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
 from manydesks.cli.pipeline.opening import open_lake, open_settings, require_home
+from manydesks.cli.pipeline.redaction import redaction
 from manydesks.cli.pipeline.target import check_target, target
 from manydesks.cli.quantity import size
 from manydesks.cli.text import one_line
@@ -35,7 +36,8 @@ def report(invocation: Invocation, file: Path | None, force: bool, days: int, sh
     """Write one HTML page with charts; needs no Spark.
 
     It shows messages, cost, how long things took, hand-offs, busy hours, topics, dead letters and the slowest traces,
-    as the last run of the pipeline knows them. The page is one file that loads nothing from anywhere.
+    as the last run of the pipeline knows them. The page is one file that loads nothing from anywhere. The office's
+    secrets, and what looks like a key, are replaced by ***; that is a net and not a promise.
     """
     out = invocation.out
     if force and file is None:
@@ -45,13 +47,14 @@ def report(invocation: Invocation, file: Path | None, force: bool, days: int, sh
     lake = open_lake(invocation, settings)
     place = file or Path(NAME)
     check_target(place, invocation.home, lake, force=force or file is None)
+    redact = redaction(invocation)
     from manydesks.pipeline.disk import disk_refusals
     from manydesks.pipeline.report.write import report as make
 
     with disk_refusals(lake):
         why = _why_not_ours(invocation, lake)
         doubt = None if why is None else f"It may not be of this office: {why}"
-        page = make(lake, days, doubt)
+        page = make(lake, days, redact, doubt)
         if doubt is not None:
             out.note(doubt)
     with target(place, invocation.home, lake, force=force or file is None) as new:
