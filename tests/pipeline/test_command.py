@@ -137,6 +137,8 @@ def test_what_is_no_query_is_refused_without_spark(home: Path) -> None:
         ("file", "file cannot be used, it is not a folder.\n"),
         ("file/lake", "file/lake cannot be used, a part of the path is not a folder.\n"),
         ("a%20b", "a%20b must not have a '%' in its path.\n"),
+        ("a\\b", "a\\b must not have a '\\' in its path.\n"),
+        ("a\nb", "a\\nb' must have no control characters and only UTF-8 in its path.\n"),
         ("a:[b]", "a:[b] must not have both a ':' and one of"),
     ],
 )
