@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -19,13 +20,18 @@ from manydesks.pipeline.session import SCRATCH
 
 pytestmark = pytest.mark.spark
 
+#: a device that takes nothing
+FULL = Path("/dev/full")
+
 MAIN = "from manydesks.cli.main import main; main()"
 
 
-def manydesks(home: Path, *args: str, before: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
+def manydesks(
+    home: Path, *args: str, before: str = "", stdout: int | IO[str] = subprocess.PIPE, **environ: str
+) -> subprocess.CompletedProcess[str]:
     variables = {**os.environ, "MANYDESKS_HOME": str(home), "MANYDESKS_PIPELINE__MASTER": "local[2]", **environ}
     command = [sys.executable, "-c", f"{before}; {MAIN}" if before else MAIN, *args]
-    return subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, env=variables, check=False)
 
 
 @pytest.mark.slow
@@ -46,6 +52,13 @@ def test_run_query_status(home: Path, kept_java: Mapping[str, str]) -> None:
     asked = manydesks(home, "pipeline", "query", "--csv", sql, **kept_java)
     assert (asked.returncode, asked.stderr) == (0, "")
     assert 'agent_added,1,"[""agent_added""]"' in asked.stdout.splitlines()
+
+    if FULL.exists():  # on Linux only
+        many = "select explode(sequence(1, 9999)) as n from events"
+        with FULL.open("w") as full:
+            lost = manydesks(home, "pipeline", "query", "--csv", many, stdout=full, **kept_java)
+        said = "manydesks: The output cannot be written: No space left on device.\n"
+        assert (lost.returncode, lost.stderr) == (1, said)
 
     wrong = manydesks(home, "pipeline", "query", "select * from evnts", **kept_java)
     assert (wrong.returncode, wrong.stdout) == (1, "")
@@ -137,6 +150,8 @@ def test_what_is_no_query_is_refused_without_spark(home: Path) -> None:
         ("file", "file cannot be used, it is not a folder.\n"),
         ("file/lake", "file/lake cannot be used, a part of the path is not a folder.\n"),
         ("a%20b", "a%20b must not have a '%' in its path.\n"),
+        ("a\\b", "a\\b must not have a '\\' in its path.\n"),
+        ("a\nb", "a\\nb' must have no control characters and only UTF-8 in its path.\n"),
         ("a:[b]", "a:[b] must not have both a ':' and one of"),
     ],
 )

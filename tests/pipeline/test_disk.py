@@ -94,6 +94,20 @@ def test_a_read_only_lake(home: Path) -> None:
     assert told == [f"manydesks: The pipeline failed: {lock} cannot be used, the file system is read-only.", "= 1"]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_full_lake_cannot_be_compacted(home: Path) -> None:
+    told = inside(
+        home.parent / "disk",
+        "8m",
+        'quiet agent add coder; quiet pipeline run; fill "$MOUNT"; md pipeline compact',
+        MANYDESKS_HOME=str(home),
+        MANYDESKS_PIPELINE__LAKE=str(home.parent / "disk" / "lake"),
+    )
+    lake = home.parent / "disk" / "lake"
+    assert told == [f"manydesks: The pipeline failed: {lake} cannot be used, the disk is full.", "= 1"]
+
+
 @pytest.mark.deep
 @pytest.mark.slow
 @pytest.mark.timeout(300)

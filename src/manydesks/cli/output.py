@@ -86,8 +86,12 @@ class Output:
 
     def line(self, text: str = "") -> None:
         """One line of our own, which must be harmless already."""
+        self.write(text + "\n")
+
+    def write(self, text: str) -> None:
+        """As it is, which must be harmless already; for what writes to a file by itself, as `csv` does."""
         with _told_apart():
-            self._write(self.stdout, text + "\n")
+            self._write(self.stdout, text)
 
     def value(self, value: object) -> None:
         """The one JSON value."""

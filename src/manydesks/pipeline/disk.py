@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +36,8 @@ _ANSWER = re.compile(r"<\?xml.*?(?:<Code>(\w+)</Code>.*)?$", re.DOTALL)
 def disk_refusals(path: Place) -> Iterator[None]:
     """What the operating system refuses inside becomes a `PipelineError` that names the file, or else `path`.
 
+    A full disk is told as such also where delta-rs has another name for it than `OSError`.
+
     A connection that broke is no matter of the disk and passes: Spark's Java, or whoever reads our output, is gone.
     """
     try:
@@ -43,6 +47,10 @@ def disk_refusals(path: Place) -> Iterator[None]:
     except OSError as error:
         where = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else path
         raise PipelineError(reason=f"{where} cannot be used, {_reason(error)}.") from error
+    except Exception as error:
+        if not _is_delta_on_full(error):
+            raise
+        raise PipelineError(reason=f"{path} cannot be used, {FULL}.") from error
 
 
 def is_full(path: Path) -> bool:
@@ -52,6 +60,14 @@ def is_full(path: Path) -> bool:
     except OSError:
         return False
     return found.f_bavail * found.f_frsize < LEAST_BYTES
+
+
+def _is_delta_on_full(error: Exception) -> bool:
+    # not imported: a backup asks for the lake's lock where the package need not be, and then nothing here is its error
+    deltalake = sys.modules.get("deltalake.exceptions")
+    if deltalake is None or not isinstance(error, deltalake.DeltaError):
+        return False
+    return str(errno.ENOSPC) in _NUMBER.findall(str(error))
 
 
 def _reason(error: OSError) -> str:

@@ -27,6 +27,9 @@ Place: TypeAlias = Path | Remote
 #: what means more than itself in a path that Spark reads
 PATTERN = re.compile(r"([\[\]{}*?\\])")
 
+#: what delta-rs refuses in a path; a byte that is no UTF-8 is a lone surrogate in Python
+_UNTAKEN = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+
 
 def place_of(setting: str, own: Path) -> Place:
     """The lake that the setting `pipeline.lake` means; `own`: the folder in the home, also that beside a remote one."""
@@ -40,14 +43,13 @@ def check_place(lake: Place) -> None:
     if isinstance(lake, Remote):
         return  # the setting says which URIs there are; whether the store answers, the first question to it tells
     whole = str(lake.absolute())
-    if "%" in whole:
-        # delta-rs decodes it half of the time and then looks for its log in another folder
-        raise PipelineError(reason=f"the lake {lake} must not have a '%' in its path.")
+    # delta-rs follows links before it takes a path apart
+    for path in (whole, os.path.realpath(whole)):
+        _check_path(path)
     if ":" in whole and PATTERN.search(whole):
         # Spark resolves a pattern part by part, and takes what stands before the colon for the scheme of a URI
         raise PipelineError(
-            reason=f"the lake {lake} must not have both a ':' and one of '[', ']', '{{', '}}', '*', '?', '\\' in its"
-            " path."
+            reason=f"the lake {lake} must not have both a ':' and one of '[', ']', '{{', '}}', '*', '?' in its path."
         )
     with disk_refusals(lake):
         try:
@@ -60,6 +62,16 @@ def check_place(lake: Place) -> None:
             return
     if not stat.S_ISDIR(mode):
         raise PipelineError(reason=f"the lake {lake} cannot be used, it is not a folder.")
+
+
+def _check_path(path: str) -> None:
+    """Raises `PipelineError` for what delta-rs does not take as it stands."""
+    # it decodes the one half of the time, makes a '/' of the other, and then looks for its log in another folder
+    for sign in ("%", "\\"):
+        if sign in path:
+            raise PipelineError(reason=f"the lake {path} must not have a '{sign}' in its path.")
+    if _UNTAKEN.search(path):
+        raise PipelineError(reason=f"the lake {path!r} must have no control characters and only UTF-8 in its path.")
 
 
 def check_spark(spark: SparkSession, lake: Place) -> None:

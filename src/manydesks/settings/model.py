@@ -529,8 +529,8 @@ class PipelineSettings(Section):
     lake: LakePlace = Field(
         default="",
         description="Where the lake lies; empty: `lake` in the home. The path of a folder, also that of the home then, "
-        "must not have a `%` in it (after `file://`, `%20` and the like are decoded first), nor both a `:` and one of "
-        "`[ ] { } * ? \\`; the pipeline refuses it.",
+        "must not have a `%` (after `file://`, `%20` and the like are decoded first), a `\\`, a control character or "
+        "what is no UTF-8 in it, nor both a `:` and one of `[ ] { } * ?`; the pipeline refuses it.",
     )
     shuffle_partitions: int = Field(default=8, ge=1, le=10_000, description="Partitions of a shuffle in Spark.")
     spark: SparkOptionTable = Field(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import errno
 import io
 import json
 
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from manydesks.cli.output import Column, Output, dumps
 from manydesks.cli.text import cut, harmless, one_line, width
+from manydesks.domain.errors import ManyDesksError
 
 
 class Terminal(io.StringIO):
@@ -40,6 +43,16 @@ class TestAnswer:
 
     def test_the_agents_name(self):
         assert printed(False, lambda out: out.answer("a", agent="x\x1b")) == "x\\x1b: a\n"
+
+
+class Full(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_what_writes_by_itself_is_told_that_the_output_is_full():
+    with pytest.raises(ManyDesksError, match=r"^The output cannot be written: No space left on device\.$"):
+        csv.writer(Output(Full(), io.StringIO())).writerow([1])
 
 
 class TestColour:

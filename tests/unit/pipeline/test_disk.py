@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("deltalake", reason="deltalake is not installed: pip install 'manydesks[pipeline]'")
+
+from deltalake.exceptions import CommitFailedError, DeltaError
+
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline.disk import disk_refusals, is_full
 
@@ -44,6 +48,23 @@ def test_a_refusal_is_one_sentence(error: OSError, told: str) -> None:
         raise error
     assert told in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", [DeltaError, CommitFailedError])
+def test_a_full_disk_is_told_also_where_delta_has_its_own_error(kind: type[DeltaError]) -> None:
+    said = "Kernel error: Generic LocalFileSystem error: Unable to copy data to file: No space left on device"
+    with (
+        pytest.raises(PipelineError, match="/the/lake cannot be used, the disk is full"),
+        disk_refusals(Path("/the/lake")),
+    ):
+        raise kind(f"{said} (os error 28)")
+
+
+@pytest.mark.parametrize("error", [DeltaError("Kernel error: (os error 2)"), ValueError("(os error 28)")])
+def test_what_is_of_no_full_disk_stays_what_it_is(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised, disk_refusals(Path("/the/lake")):
+        raise error
+    assert raised.value is error
 
 
 def test_a_broken_connection_is_no_matter_of_the_disk() -> None:

@@ -69,7 +69,7 @@ def query(invocation: Invocation, sql: str, as_csv: bool, parquet: Path | None, 
                 written = query_to_parquet(lake, sql, spark, new, own_folder(spark) / "answer")
         elif as_csv:
             columns, found_rows = query_rows(lake, sql, spark)
-            writer = csv.writer(out.stdout, lineterminator="\n")
+            writer = csv.writer(out, lineterminator="\n")
             bar.clear()
             writer.writerow(columns)
             writer.writerows([csv_cell(cell, terminal=out.terminal) for cell in row] for row in found_rows)
