@@ -181,7 +181,7 @@ SPANS = table(
     "What took time, trace by trace: holds, waits, runs, tool calls, deliveries and hand-offs, with their parents.",
     _SPAN
     + """duration_ms long made How long it took.
-self_ms long made How much of that was spent in no child but a hold; of a hand-off, in no wait, hold or run of its message.
+self_ms long made How much of that was in no child but a hold; of a hand-off, in no wait, hold or run of its message.
 on_critical_path flag made Whether the trace's last end followed from it.
 """,
     making=9,
