@@ -59,16 +59,6 @@ def _local_folder(text: str) -> str:
     return path
 
 
-#: MiB of memory, below which Spark does not start: it wants 450, and Java keeps some of what it is given for itself
-LEAST_MEMORY = 512
-
-
-def _enough_memory(text: str) -> str:
-    if int(text[:-1]) * (1024 if text.endswith("g") else 1) < LEAST_MEMORY:
-        raise ValueError("Spark would not start")
-    return text
-
-
 #: names of options whose values are not for a settings file; one that names a file is no secret itself
 _PASSWORD = re.compile(r"(?i)(secret|password|token|(access|account)\.key)(?!.*file$)")
 #: how a value says that it is the value of a secret
@@ -108,9 +98,9 @@ DayTime = Annotated[
 ]
 MemorySize = Annotated[
     str,
-    Field(pattern=r"^[1-9][0-9]{0,5}[mg]$"),
-    AfterValidator(_enough_memory),
-    Allowed(f'a size in megabytes or gigabytes such as "800m" or "2g", "{LEAST_MEMORY}m" or more'),
+    # less, and Spark does not start: it wants 450 MiB, and Java keeps some of what it is given for itself
+    Field(pattern=r"^((51[2-9]|5[2-9][0-9]|[6-9][0-9]{2}|[1-9][0-9]{3,5})m|[1-9][0-9]{0,5}g)$"),
+    Allowed('a size in megabytes or gigabytes such as "800m" or "2g", "512m" or more'),
 ]
 SparkOptionTable = Annotated[
     dict[
