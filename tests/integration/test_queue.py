@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from manydesks.domain.errors import Duplicate
-from manydesks.office.pipeline.reach import COMMITS, MARK
+from manydesks.office.pipeline.reach import COMMITS, EVENTS, TEXTS
 from manydesks.testing.office import OfficeProcess
 from manydesks.testing.shell import Shell
 
@@ -102,11 +102,12 @@ def test_pruning_waits_for_the_lake_and_says_so(shell: Shell, make_office: Calla
     head = reader.head()
     reader.close()
     office.door.ask("mark_archived", seq=head)
-    # the mark alone is not believed: a lake that was removed leaves it behind
-    assert shell.value("queue", "prune")["messages"] == 0
-    commit = office.home.lake / COMMITS / f"{1:020}.json"
-    commit.parent.mkdir(parents=True)
-    commit.write_text(json.dumps({"txn": {"appId": MARK, "version": head}}), encoding="utf-8")
+    # the mark alone is not believed: a lake that was removed leaves it behind; nor one that has lost its texts
+    for table in (EVENTS, TEXTS):
+        assert shell.value("queue", "prune")["messages"] == 0
+        commit = office.home.lake / COMMITS.format(table) / f"{1:020}.json"
+        commit.parent.mkdir(parents=True)
+        commit.write_text(json.dumps({"txn": {"appId": table, "version": head}}), encoding="utf-8")
     pruned = shell.value("queue", "prune")
     assert (pruned["messages"], pruned["responses"], pruned["runs"], pruned["arrivals"]) == (1, 1, 1, 0)
     assert pruned["waitsForArchive"] is False
