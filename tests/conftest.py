@@ -163,7 +163,8 @@ def _has_a_session_of_its_own(item: pytest.Item) -> bool:
     return ("kept_java" in names and "spark" not in names) or any(name in item.nodeid for name in SPARK_ELSEWHERE)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    deep = config.getoption("--hypothesis-profile", None) == "deep"
     for item in items:
         # schemathesis gives each route a name, but pytest 9.2 makes ids of something else
         if (route := getattr(item, "operation_label", None)) and route not in item.nodeid:
@@ -175,8 +176,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         apart = item.nodeid.startswith(SPARK) and not _is_kept_together(item.nodeid)
         if apart and {"spark", "kept_java"} & set(getattr(item, "fixturenames", ())):
             raise pytest.UsageError(f"{item.nodeid} has the shared Java: it must not be named in WITHOUT_A_SESSION.")
-        if "spark" in item.keywords and item.get_closest_marker("timeout") is None:
-            # a busy machine makes Spark wait longer than anything else
+        if (deep or "spark" in item.keywords) and item.get_closest_marker("timeout") is None:
+            # a busy machine makes Spark wait longer than anything else, and thousands of examples take their time
             item.add_marker(pytest.mark.timeout(600))
     if importlib.util.find_spec("pyspark") is None:
         missing = pytest.mark.skip(reason="pyspark is not installed: pip install 'manydesks[pipeline]'")
