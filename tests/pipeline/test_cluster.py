@@ -187,7 +187,9 @@ def office(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Off
     return Office(home=home.path, expected=expected)
 
 
-def start(home: Path, python: Path, *words: str) -> subprocess.Popen[str]:
+def start(
+    home: Path, python: Path, *words: str, program: tuple[str, ...] = ("-m", "manydesks")
+) -> subprocess.Popen[str]:
     options = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -208,12 +210,14 @@ def start(home: Path, python: Path, *words: str) -> subprocess.Popen[str]:
         "MANYDESKS_PIPELINE__MEMORY": "1g",
         "MANYDESKS_SECRET_CLUSTER": SECRET,
     }
-    command = [sys.executable, "-m", "manydesks", "pipeline", *words]
+    command = [sys.executable, *program, "pipeline", *words]
     return subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def manydesks(home: Path, python: Path, *words: str) -> tuple[int, str, str]:
-    with start(home, python, *words) as process:
+def manydesks(
+    home: Path, python: Path, *words: str, program: tuple[str, ...] = ("-m", "manydesks")
+) -> tuple[int, str, str]:
+    with start(home, python, *words, program=program) as process:
         out, err = process.communicate(timeout=PATIENCE)
     return process.returncode, out, err
 
@@ -285,6 +289,30 @@ def test_local_cluster_makes_the_same_tables(office: Office, bare_python: Path, 
     code, _, err = manydesks(home, bare_python, "run", "--master", "local-cluster[2,1,1024]")
     assert (code, err) == (0, "")
     assert contents(home / "lake") == office.expected
+
+
+IMPATIENT = """
+from manydesks.cli.main import main
+from manydesks.pipeline import executors
+
+executors.PATIENCE_SECONDS = 6
+main()
+"""
+
+
+@pytest.mark.deep
+def test_a_cluster_without_workers_is_one_sentence(office: Office, tmp_path: Path, spark: SparkSession) -> None:
+    home = office.copy(tmp_path / "home")
+    run(home / "office.db", home / "lake", spark, lambda *_: None)
+    with standalone(tmp_path / "cluster") as cluster:
+        asked = ("query", "select count(agent) from messages", "--master", cluster.url)
+        code, out, err = manydesks(home, Path(sys.executable), *asked, program=("-c", IMPATIENT))
+        assert (code, out) == (1, "")
+        assert f"since {cluster.url} had no executor for it in 6 seconds" in err
+        assert err.count("\n") == 1
+        # nobody has given up for good
+        cluster.add_worker().wait_for(REGISTERED)
+        assert manydesks(home, Path(sys.executable), *asked)[::2] == (0, "")
 
 
 #: what tells of a reading, not of what was read

@@ -68,6 +68,7 @@ def open_spark(
 
     Raises `PipelineError` if it cannot read where the lake lies.
     """
+    from manydesks.pipeline.executors import executors_required
     from manydesks.pipeline.interrupt import interruptible
     from manydesks.pipeline.place import check_spark
     from manydesks.pipeline.session import SparkOptions, end, session
@@ -87,7 +88,7 @@ def open_spark(
     )
     spark = session(options)
     try:
-        with interruptible(spark.sparkContext.cancelAllJobs):
+        with interruptible(spark.sparkContext.cancelAllJobs), executors_required(spark, bar.say):
             check_spark(spark, open_lake(invocation, settings))
             yield spark
     finally:

@@ -76,6 +76,8 @@ class Bar:
     def step(self, step: str, done: int, total: int) -> None:
         """As a job's `Progress` tells it. Steps that are not at their end stay beside it: two may be under way."""
         with self._writing:
+            if self._over.is_set():
+                return
             known = self._steps.get(step)
             if known is None:
                 known = _Shown(since=self._clock.monotonic())
