@@ -113,6 +113,21 @@ def test_a_java_that_cannot_run_spark_is_one_sentence(home: Path, tmp_path: Path
     assert "boom" in log.read_text()
 
 
+def test_a_java_that_does_not_get_its_memory_is_one_sentence(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert manydesks(home, "agent", "add", "coder").returncode == 0
+    monkeypatch.chdir(tmp_path)
+    before = set(tmp_path.iterdir())
+    found = manydesks(home, "pipeline", "run", MANYDESKS_PIPELINE__MEMORY="999999g")  # more than there are addresses
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr == (
+        "manydesks: The pipeline failed: Spark did not start, this machine has no room for a `pipeline.memory` of"
+        " 999999g.\n"
+    )
+    assert set(tmp_path.iterdir()) == before
+
+
 def test_no_extra_is_one_sentence(home: Path) -> None:
     before = "import manydesks.pipeline.session as s; s.PACKAGES = ('no_such_package',)"
     found = manydesks(home, "pipeline", "status", before=before)

@@ -244,6 +244,20 @@ def test_a_store_that_refuses_is_one_sentence(s3: S3, remote: Remote, code: str,
     assert s3.url not in said
 
 
+@pytest.mark.parametrize("metadata", [{"DISABLED": "true"}, {"SERVICE_ENDPOINT": "http://127.0.0.1:1"}])
+def test_a_store_without_credentials_is_one_sentence(tmp_path: Path, metadata: dict[str, str]) -> None:
+    """Wherever the machine is: what delta-rs asks it about itself is not answered."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    environ |= {f"AWS_EC2_METADATA_{name}": value for name, value in metadata.items()}
+    environ |= {"HOME": str(tmp_path), "MANYDESKS_HOME": str(tmp_path), "MANYDESKS_PIPELINE__LAKE": "s3://bucket/lake"}
+    command = [sys.executable, "-m", "manydesks", "pipeline", "tables"]
+    ran = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("manydesks: The pipeline failed: s3://bucket/lake cannot be used, it takes no request")
+    assert "AWS_ACCESS_KEY_ID" in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
 def whole(folder: Path) -> str:
     """Every file, Parquet unpacked."""
     texts = []

@@ -42,6 +42,7 @@ ManyDesksError
     ├── LakeBusy
     ├── LakeWatched
     ├── SparkNotStarted
+    │   └── SparkHasNoRoom
     ├── LakeRefused          the lake is another ledger's, or lacks what the store no longer has; nothing was written
     ├── TableDamaged
     ├── FileDamaged
@@ -235,6 +236,10 @@ class JavaMissing(PipelineError):
 
 class SparkNotStarted(PipelineError):
     """The pipeline failed: Spark did not start; {log} says why."""
+
+
+class SparkHasNoRoom(SparkNotStarted):
+    """The pipeline failed: Spark did not start, this machine has no room for a `pipeline.memory` of {memory}."""
 
 
 class LakeBusy(PipelineError):

@@ -29,6 +29,12 @@ _NUMBER = re.compile(r"\(os error (\d+)\)")
 _CAUSE = re.compile(r"\s*(?:\x1b\[\d+m)?↳(?:\x1b\[0m)?\s*")
 #: which request it was: the address may be signed, and so as good as a password
 _REQUEST = re.compile(r"Error performing (?:list request|[A-Z]+ .*? - )(?:: )?", re.DOTALL)
+#: nothing in the environment says who asks, so it asked the machine that it may run on
+_UNKNOWN = re.compile(r"(?:error occurred while loading|no) credentials|Error performing token request")
+_CREDENTIALS = (
+    "it takes no request without credentials, which the environment has to have (for S3 AWS_ACCESS_KEY_ID and"
+    " AWS_SECRET_ACCESS_KEY, for Google GOOGLE_SERVICE_ACCOUNT, for Azure AZURE_STORAGE_ACCOUNT_KEY)"
+)
 _ANSWER = re.compile(r"<\?xml.*?(?:<Code>(\w+)</Code>.*)?$", re.DOTALL)
 
 
@@ -71,6 +77,8 @@ def _is_delta_on_full(error: Exception) -> bool:
 
 
 def _reason(error: OSError) -> str:
+    if _UNKNOWN.search(str(error)):
+        return _CREDENTIALS
     number = _NUMBER.search(str(error)) if error.errno is None else None
     if number is not None:
         code = int(number.group(1))

@@ -28,8 +28,8 @@ _NOISE = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+\.?|\s*[;(]\s*line \d+
 _NO_SPACE = re.compile(r"java\.io\.\w+: (?:.*\()?No space left on device")
 
 
-#: how Java says that something went wrong elsewhere
-_WAITED = "Exception thrown in awaitResult"
+#: how Java says that something went wrong elsewhere, or with what it was making
+_WRAPPED = ("Exception thrown in awaitResult", "Error while instantiating")
 
 #: how Spark says that a file of a table is not what it should be, or not there
 _UNREAD = re.compile(r"(?:reading file|Path does not exist:) (?:file:/{0,2})?(/.+?/\w+/\w+/data/.+?\.parquet)")
@@ -68,7 +68,7 @@ def sentence(error: BaseException) -> str:
     java = getattr(error, "java_exception", None)
     if java is not None:
         said = str(java.getMessage() or java.toString())
-    if said.startswith(_WAITED):
+    if said.startswith(_WRAPPED):
         said = _cause(java or getattr(error, "_origin", None)) or said
     if _NO_SPACE.search(str(getattr(error, "_stackTrace", None) or error)):
         return f"{FULL}."
@@ -92,8 +92,8 @@ def _raised_by_a_worker(said: str) -> str | None:
 
 
 def _cause(java: Any) -> str | None:
-    """What went wrong in the thread that another one of Java's waited for."""
-    while java is not None and str(java.getMessage()).startswith(_WAITED):
+    """What went wrong below an error that only says what was under way."""
+    while java is not None and str(java.getMessage()).startswith(_WRAPPED):
         java = java.getCause()
     return None if java is None else str(java.getMessage() or java.toString())
 

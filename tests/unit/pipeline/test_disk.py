@@ -40,6 +40,14 @@ ARROW = "\x1b[31m↳\x1b[0m"
             ),
             "/the/lake cannot be used, Kernel error -> Generic S3 error: HTTP error: error sending request.",
         ),
+        (
+            OSError("Operation not supported: an error occurred while loading credentials: failed to load IMDS"),
+            "/the/lake cannot be used, it takes no request without credentials, which the environment has to have",
+        ),
+        (
+            OSError(f"Generic GCS error\n  {ARROW} Error performing token request\n  {ARROW} 403 Forbidden\n"),
+            "(for S3 AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for Google GOOGLE_SERVICE_ACCOUNT, for Azure AZURE_S",
+        ),
         (OSError("two\n  lines"), "/the/lake cannot be used, two lines."),
     ],
 )

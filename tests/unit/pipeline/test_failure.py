@@ -83,7 +83,7 @@ class Thrown:
         return self._cause
 
 
-def test_what_another_thread_of_java_waited_for_is_told_by_its_cause() -> None:
+def test_what_only_says_what_was_under_way_is_told_by_its_cause() -> None:
     error = RuntimeError("Exception thrown in awaitResult: \n\nJVM stacktrace:\norg.apache.spark.SparkException")
     error._origin = Thrown(  # type: ignore[attr-defined]
         "Exception thrown in awaitResult: ", Thrown("Encountered error while reading file file:///lake/x.parquet.")
@@ -91,3 +91,10 @@ def test_what_another_thread_of_java_waited_for_is_told_by_its_cause() -> None:
     assert sentence(error) == "Encountered error while reading file file:///lake/x.parquet."
     error._origin = Thrown("Exception thrown in awaitResult: ")  # type: ignore[attr-defined]
     assert sentence(error) == "Exception thrown in awaitResult:."
+    error._origin = Thrown(  # type: ignore[attr-defined]
+        "Error while instantiating 'org.apache.spark.sql.internal.SessionStateBuilder':",
+        Thrown("[INVALID_CONF_VALUE.TYPE_MISMATCH] The value 'maybe' in the config \"x\" is invalid. SQLSTATE: 22022"),
+    )
+    unmade = RuntimeError("Error while instantiating 'org.apache.spark.sql.internal.SessionStateBuilder':")
+    unmade._origin = error._origin  # type: ignore[attr-defined]
+    assert sentence(unmade) == "The value 'maybe' in the config \"x\" is invalid."

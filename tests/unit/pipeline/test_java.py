@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 from manydesks.domain.errors import JavaMissing
-from manydesks.pipeline.java import VECTOR_MODULE, Java, find_java, version_of, write_launcher
+from manydesks.pipeline.java import ASKED, VECTOR_MODULE, Java, find_java, version_of, write_launcher
+
+#: where a crash is told
+IN_THE_LOG = "-XX:+ErrorFileToStderr"
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +75,7 @@ def test_no_java_says_what_to_do(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("has_vector", [True, False])
-def test_the_launcher_passes_arguments_on_and_keeps_stderr_off_the_terminal(tmp_path: Path, has_vector: bool) -> None:
+def test_the_launcher_passes_arguments_on_and_keeps_the_terminal_clean(tmp_path: Path, has_vector: bool) -> None:
     java = tmp_path / "a 'quoted' $HOME" / "java"
     java.parent.mkdir()
     java.write_text('#!/bin/sh\necho "chatter" >&2\nprintf "<%s>" "$@"\n')
@@ -80,11 +83,13 @@ def test_the_launcher_passes_arguments_on_and_keeps_stderr_off_the_terminal(tmp_
     log = tmp_path / "the log"
     home = write_launcher(Java(path=java, version=21, has_vector=has_vector), tmp_path / "launch er", log)
     given = ["-cp", "a b", VECTOR_MODULE, "", "*", "$HOME", "it's"]
+    expected = [IN_THE_LOG, *(one for one in given if has_vector or one != VECTOR_MODULE)]
     ran = subprocess.run([home / "bin" / "java", *given], capture_output=True, text=True, check=True)
-    expected = [one for one in given if has_vector or one != VECTOR_MODULE]
-    assert ran.stdout == "".join(f"<{one}>" for one in expected)
-    assert ran.stderr == ""
-    assert log.read_text() == "chatter\n"
+    assert (ran.stdout, ran.stderr) == ("", "")
+    assert log.read_text() == "chatter\n" + "".join(f"<{one}>" for one in expected)
+    # but for the one whose answer Spark's script reads
+    ran = subprocess.run([home / "bin" / "java", *given, ASKED, "x"], capture_output=True, text=True, check=True)
+    assert (ran.stdout, ran.stderr) == ("".join(f"<{one}>" for one in (*expected, ASKED, "x")), "")
     assert (home / "bin" / "java").stat().st_mode & 0o077 == 0
 
 
@@ -95,5 +100,5 @@ def test_a_java_is_told_where_to_put_what_is_for_its_own_time(tmp_path: Path) ->
     own = tmp_path / "a 'quoted' $HOME"
     real = Java(path=java, version=21, has_vector=True)
     home = write_launcher(real, tmp_path / "launcher", tmp_path / "log", temporary=own)
-    ran = subprocess.run([home / "bin" / "java", "-cp", "x"], capture_output=True, text=True, check=True)
-    assert ran.stdout == f"<-Djava.io.tmpdir={own}><-cp><x>"
+    subprocess.run([home / "bin" / "java", "-cp", "x"], check=True)
+    assert (tmp_path / "log").read_text() == f"<{IN_THE_LOG}><-Djava.io.tmpdir={own}><-cp><x>"
