@@ -15,7 +15,7 @@ from manydesks.domain.clock import SystemClock
 from manydesks.domain.errors import PipelineError
 from manydesks.pipeline import tables
 from manydesks.pipeline.jobs import export as exporting
-from manydesks.pipeline.jobs.export import Wanted, export
+from manydesks.pipeline.jobs.export import Wanted, export, heard
 from manydesks.pipeline.lock import hold
 from manydesks.pipeline.query import query_rows, query_to_parquet
 from manydesks.pipeline.silver import MESSAGES, TRANSCRIPTS
@@ -117,6 +117,11 @@ def test_filters(lake: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatc
         (Wanted(outcome="open"), ["t4"]),
     ):
         assert [line["trace"] for line in lines(lake, spark, wanted)] == traces
+
+
+def test_with_whom_anything_was_spoken(lake: Path, spark: SparkSession, tmp_path: Path) -> None:
+    assert heard(lake, spark, ["ada", "cy"]) == {"ada"}
+    assert heard(lake, spark, []) == heard(tmp_path / "nothing", spark, ["ada"]) == set()
 
 
 def test_a_large_answer_goes_to_a_file_or_comes_row_by_row(lake: Path, spark: SparkSession, tmp_path: Path) -> None:

@@ -215,6 +215,22 @@ def test_what_cannot_be_is_one_sentence_at_once(home: Path, words: tuple[str, ..
     assert not (home / "lake" / "pipeline_runs").exists()
 
 
+@pytest.mark.parametrize("where", ["", "sessions", "logs/lake", "run", "workspaces/ada"])
+def test_a_lake_among_what_is_the_offices_own_is_refused(
+    home: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "lake" / "new").mkdir(parents=True)
+    monkeypatch.setenv("MANYDESKS_PIPELINE__LAKE", str(home / where))
+    for words in (("run",), ("status",), ("query", "select 1")):
+        found = manydesks(home, *words)
+        assert (found.returncode, found.stdout) == (1, "")
+        assert "is among the office's own files; name a folder of its own in pipeline.lake." in found.stderr
+    assert not (home / where / "bronze").exists()
+    for fine in ("lake", "lake/new", "history", "../history"):
+        monkeypatch.setenv("MANYDESKS_PIPELINE__LAKE", str(home / fine))
+        assert "has no tables yet" in manydesks(home, "query", "select 1").stderr
+
+
 def test_an_export_to_a_dash_is_one_to_stdout(home: Path, lake: Path) -> None:
     """A file of that name is not in its way: it gets as far as Spark."""
     (home.parent / "-").write_text("mine")

@@ -42,6 +42,7 @@ from manydesks.testing.clock import ManualClock
 
 SCRIPT = "</script><script>alert(1)</script>"
 IMAGE = "<img src=x onerror=alert(2)>"
+ESCAPE = "\x1b[31m\x00"
 LINK = '<a href="javascript:alert(3)">click</a>'
 QUOTE = "\" onmouseover='alert(4)' &amp; %{x}"
 PLOTLY = "window.Plotly = {};"
@@ -58,7 +59,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
     "handoff_matrix": [{"day": DAY, "from_agent": SCRIPT, "to_agent": QUOTE, "handoffs": 2}],
     "busy_hours": [{"weekday": 7, "hour": 23, "agent": IMAGE, "messages": 4}],
     "topics_daily": [{"day": DAY, "agent": LINK, "term": SCRIPT, "count": 9, "burst": 2.5}],
-    "dead_letters": [{"day": DAY, "message_id": "m", "agent": IMAGE, "reason": SCRIPT, "failure_class": LINK}],
+    "dead_letters": [{"day": DAY, "message_id": "m", "agent": IMAGE, "reason": SCRIPT + ESCAPE, "failure_class": LINK}],
     "trace_summary": [{"day": DAY, "trace": LINK, "total_ms": 900, "status": "done"}],
     "spans": [
         {**SPAN, "span_id": "a", "kind": "queue", "name": SCRIPT, "start_at": 100, "end_at": 400, "duration_ms": 300},
@@ -149,6 +150,14 @@ def test_no_name_becomes_an_element(made: str) -> None:
     assert len(found.scripts) == 3
     for _, attributes in found.tags:
         assert not any(name.startswith("on") or name in ("src", "href", "srcdoc") for name in attributes)
+
+
+def test_no_control_character_is_on_the_page(made: str) -> None:
+    assert (
+        SCRIPT.replace("<", "&lt;").replace(">", "&gt;") + "\N{REPLACEMENT CHARACTER}[31m\N{REPLACEMENT CHARACTER}"
+        in made
+    )
+    assert not {"\x00", "\x1b"} & {*made}
 
 
 def test_no_label_has_a_tag_for_plotly(made: str) -> None:

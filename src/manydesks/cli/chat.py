@@ -7,6 +7,7 @@ import click
 from manydesks.cli import complete
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
+from manydesks.cli.number import Whole
 from manydesks.cli.seconds import timeout_option
 from manydesks.domain.errors import NotRunning
 
@@ -15,7 +16,7 @@ from manydesks.domain.errors import NotRunning
 @click.argument("who", metavar="[AGENT|TEAM]", required=False, shell_complete=complete.people)
 @click.option(
     "--history",
-    type=click.IntRange(0, 1000),
+    type=Whole(0, 1000),
     default=10,
     show_default=True,
     metavar="N",

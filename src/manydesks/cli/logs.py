@@ -11,6 +11,7 @@ import click
 from manydesks.cli import complete
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
+from manydesks.cli.number import Whole
 from manydesks.cli.output import Output, dumps
 from manydesks.cli.text import harmless
 
@@ -28,7 +29,7 @@ SESSIONS_SECONDS = 2.0
 @click.option(
     "-n",
     "--lines",
-    type=click.IntRange(0, 1_000_000),
+    type=Whole(0, 1_000_000),
     default=200,
     show_default=True,
     metavar="N",

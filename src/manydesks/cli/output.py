@@ -121,7 +121,7 @@ class Output:
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
         """Aligned columns under their titles; a cell that is None is shown as `-`."""
         cells = [["-" if cell is None else one_line(str(cell)) for cell in row] for row in rows]
-        titles = [column.title.upper() for column in columns]
+        titles = [one_line(column.title.upper()) for column in columns]
         widths = [max(width(row[at]) for row in [titles, *cells]) for at in range(len(columns))]
         if self.terminal:
             widths = _fit(columns, widths, self.columns)

@@ -11,7 +11,7 @@ from manydesks.cli import exits
 from manydesks.cli.command import Group, pass_invocation
 from manydesks.cli.consent import consent
 from manydesks.cli.invocation import Invocation
-from manydesks.cli.number import NUMBER
+from manydesks.cli.number import NUMBER, Whole
 from manydesks.cli.output import Column, Output
 from manydesks.cli.quantity import count, moment
 from manydesks.cli.response import shown
@@ -43,7 +43,7 @@ def responses() -> None:
 @click.option("--pending", is_flag=True, help="Those that wait for their turn, or for a client to fetch them.")
 @click.option("--channel", metavar="NAME", help="Only those for this channel.")
 @click.option("--after", type=NUMBER, default=0, metavar="NO", help="Only those above this number.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, help="How many at most.")
+@click.option("--limit", type=Whole(1, 1000), default=100, show_default=True, help="How many at most.")
 @pass_invocation
 def list_responses(invocation: Invocation, /, channel: str | None, after: int, limit: int, **states: bool) -> None:
     """List answers, oldest first.

@@ -11,6 +11,7 @@ from manydesks.cli import complete, exits
 from manydesks.cli.body import read_body
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
+from manydesks.cli.number import Whole
 from manydesks.cli.output import dumps
 from manydesks.cli.quantity import moment
 from manydesks.cli.sender import login_name
@@ -25,7 +26,7 @@ PAGE = 500
 @click.command(cls=Command)
 @click.argument("id", shell_complete=complete.teams)
 @click.option("-f", "--follow", is_flag=True, help="Go on with what is posted from now, until Ctrl-C.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many posts, at most.")
+@click.option("--limit", type=Whole(1, 10_000), default=50, show_default=True, help="How many posts, at most.")
 @click.option("--post", "text", metavar="TEXT", help="Say this in the room; - reads standard input.")
 @pass_invocation
 def room(invocation: Invocation, id: str, follow: bool, limit: int, text: str | None) -> int:

@@ -11,6 +11,7 @@ from manydesks.cli.answers import Answer, failures, pauses, setbacks, verdict
 from manydesks.cli.body import read_body
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
+from manydesks.cli.number import Whole
 from manydesks.cli.seconds import timeout_option
 from manydesks.cli.sender import login_name
 from manydesks.cli.text import one_line
@@ -31,7 +32,7 @@ from manydesks.domain.ids import new_id
 @click.option("--wait", is_flag=True, help="Print the answers, hand-offs included, until all have come.")
 @timeout_option(default=60, help="How long --wait waits.")
 @click.option("--file", "files", multiple=True, metavar="PATH", help="A file that goes with it; repeatable.")
-@click.option("--priority", type=int, default=0, show_default=True, help="Higher goes first between sessions.")
+@click.option("--priority", type=Whole(), default=0, show_default=True, help="Higher goes first between sessions.")
 @pass_invocation
 def send(
     invocation: Invocation,

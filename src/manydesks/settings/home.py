@@ -44,10 +44,13 @@ class Home:
 
     @classmethod
     def resolve(cls, option: str | None, environ: Mapping[str, str] = os.environ) -> Home:
-        """The home a command means: its option, else `MANYDESKS_HOME`, else `~/.manydesks`; empty counts as not given.
+        """The home a command means: its option, else `MANYDESKS_HOME`, else `~/.manydesks`. An empty variable counts as
+        not given; an empty option is a slip (`--home "$UNSET"`), and another office must not be taken for it.
 
         Symbolic links are followed, so that two ways to one folder give one value and the same sockets.
         """
+        if option == "":
+            raise HomeError(home="''", reason="it is empty; name a folder, or leave it out.")
         given = option or environ.get("MANYDESKS_HOME") or "~/.manydesks"
         try:
             return cls(_expand(given, environ).resolve())

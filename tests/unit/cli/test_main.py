@@ -129,7 +129,7 @@ def test_an_error_cannot_carry_an_escape_sequence(run, door):
     [
         (("send",), "Missing argument 'TEXT'. See 'manydesks send --help'."),
         (("send", "--bogus", "x"), "No such option '--bogus'."),
-        (("send", "x", "--priority", "high"), "'high' is not a valid integer"),
+        (("send", "x", "--priority", "high"), "'high' is not a whole number"),
         (("send", "x", "--timeout", "nan"), "'nan' is not a number of seconds"),
         (("send", "x", "--timeout", "abc"), "'abc' is not a number of seconds"),
         (("send", "x", "--timeout", "-1"), "-1.0 is not in the range"),

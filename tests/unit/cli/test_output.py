@@ -87,6 +87,10 @@ class TestTable:
     def test_a_cell_is_one_harmless_line(self):
         assert self.show(False, ("a", 1, "x\n\ny\x1b[0m"))[1] == "a   1  x y\\x1b[0m"
 
+    def test_a_title_too(self):
+        asked = (Column("x\x1b[31m\ny"),)
+        assert printed(True, lambda out: out.table(asked, []), environ={"NO_COLOR": "1"}) == "X\\x1b[31M Y\n"
+
     def test_cut_to_the_terminal(self, monkeypatch):
         monkeypatch.setenv("COLUMNS", "30")
         lines = self.show(True, ("a", 1, "word " * 20))

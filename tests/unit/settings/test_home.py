@@ -25,7 +25,9 @@ def test_option_wins_over_variable_wins_over_default(tmp_path: Path) -> None:
     assert Home.resolve("~/option", environ) == Home(tmp_path / "option")
     assert Home.resolve(None, environ) == Home(tmp_path / "variable")
     assert Home.resolve(None, {"HOME": str(tmp_path)}) == Home(tmp_path / ".manydesks")
-    assert Home.resolve("", {"HOME": str(tmp_path), "MANYDESKS_HOME": ""}) == Home(tmp_path / ".manydesks")
+    assert Home.resolve(None, {"HOME": str(tmp_path), "MANYDESKS_HOME": ""}) == Home(tmp_path / ".manydesks")
+    with pytest.raises(HomeError, match=r"The home '' cannot be used: it is empty; name a folder, or leave it out\."):
+        Home.resolve("", environ)
 
 
 def test_a_relative_or_linked_home_becomes_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

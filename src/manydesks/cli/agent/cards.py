@@ -11,6 +11,7 @@ from manydesks.cli import complete
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
 from manydesks.cli.names import names
+from manydesks.cli.number import Whole
 from manydesks.cli.text import one_line
 
 CONCURRENCY = "How many of its sessions may run at one time, 1 to 64"
@@ -24,7 +25,7 @@ BUDGET = "What it may spend, such as '2usd/day, 50runs/day'"
 @click.option("--model", help="The provider's model  [default: the provider's]")
 @click.option("--sandbox", help="What holds its programs  [default: the setting sandbox.kind]")
 @click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the provider; repeatable.")
-@click.option("--concurrency", type=int, metavar="N", help=f"{CONCURRENCY}  [default: 1]")
+@click.option("--concurrency", type=Whole(), metavar="N", help=f"{CONCURRENCY}  [default: 1]")
 @click.option("--may-reach", metavar="AGENT,…", help="Whom it may address beyond its team mates.")
 @click.option("--budget", metavar="CAPS", help=f"{BUDGET}  [default: the settings']")
 @pass_invocation
@@ -70,7 +71,7 @@ def add(
 @click.option("--sandbox", help="What holds its programs; '' for the setting sandbox.kind")
 @click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An option of the provider; repeatable.")
 @click.option("--unset-option", "unset", multiple=True, metavar="KEY", help="An option that it loses; repeatable.")
-@click.option("--concurrency", type=int, metavar="N", help=CONCURRENCY)
+@click.option("--concurrency", type=Whole(), metavar="N", help=CONCURRENCY)
 @click.option("--may-reach", metavar="AGENT,…", help="Whom it may address beyond its team mates; '' for nobody")
 @click.option("--budget", metavar="CAPS", help=f"{BUDGET}; 'none' for the settings'")
 @pass_invocation

@@ -66,7 +66,7 @@ def export(
     redact = redaction(invocation)
     from manydesks.domain.errors import PipelineError
     from manydesks.pipeline.disk import disk_refusals
-    from manydesks.pipeline.jobs.export import Wanted
+    from manydesks.pipeline.jobs.export import Wanted, heard
     from manydesks.pipeline.jobs.export import export as conversations
     from manydesks.pipeline.silver import TRANSCRIPTS
     from manydesks.pipeline.tables import exists
@@ -82,10 +82,14 @@ def export(
         else:
             with target(file, invocation.home, lake, force=force) as new:
                 lines = _write(new, found)
+        of_none = [] if lines else sorted({*agents} - heard(lake, spark, agents))
+    if not lines:
+        # perhaps a slip of the keyboard, perhaps nothing was said to them yet
+        names = " or ".join(f"'{agent}'" for agent in of_none)
+        out.note(f"The lake has no conversation of {names}." if names else "There are no such conversations.")
     if file is None:
-        if not lines:
-            out.note("There are no such conversations.")
-    elif out.json:
+        return
+    if out.json:
         out.value({"file": str(file.absolute()), "conversations": lines})
     else:
         out.line(f"{one_line(str(file))}: {count(lines, 'conversation')}.")

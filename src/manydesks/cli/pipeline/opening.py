@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from manydesks.pipeline.place import Place
+    from manydesks.settings.home import Home
     from manydesks.settings.model import PipelineSettings
 
 
@@ -35,7 +36,22 @@ def open_lake(invocation: Invocation, settings: PipelineSettings) -> Place:
 
     lake = place_of(settings.lake, invocation.home.lake)
     check_place(lake)
+    if isinstance(lake, Path):
+        _check_apart(invocation.home, lake)
     return lake
+
+
+def _check_apart(home: Home, lake: Path) -> None:
+    """Raises `PipelineError` for a lake among what is there for something else: sessions, logs, an agent's files."""
+    from manydesks.domain.errors import PipelineError
+
+    place = lake.resolve()
+    if place.is_relative_to(home.lake.resolve()):
+        return
+    if place == home.path or home.keeps(place) or place.is_relative_to(home.workspaces.resolve()):
+        raise PipelineError(
+            reason=f"the lake {lake} is among the office's own files; name a folder of its own in pipeline.lake."
+        )
 
 
 def require_home(invocation: Invocation) -> None:

@@ -71,7 +71,7 @@ def query(invocation: Invocation, sql: str, as_csv: bool, parquet: Path | None, 
             columns, found_rows = query_rows(lake, sql, spark)
             writer = csv.writer(out, lineterminator="\n")
             bar.clear()
-            writer.writerow(columns)
+            writer.writerow([csv_cell(name, terminal=out.terminal) for name in columns])
             writer.writerows([csv_cell(cell, terminal=out.terminal) for cell in row] for row in found_rows)
             return
         else:

@@ -10,6 +10,7 @@ import click
 
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
+from manydesks.cli.number import Whole
 from manydesks.cli.pipeline.opening import open_lake, open_settings, require_home
 from manydesks.cli.pipeline.redaction import redaction
 from manydesks.cli.pipeline.target import check_target, target
@@ -29,7 +30,7 @@ NAME = "manydesks-report.html"
     "--out", "file", type=click.Path(path_type=Path), metavar="FILE", help=f"Where the page goes  [default: {NAME}]"
 )
 @click.option("--force", is_flag=True, help="With --out: replace a file that is there.")
-@click.option("--days", type=click.IntRange(1, 3660), default=92, show_default=True, help="The newest days, so many.")
+@click.option("--days", type=Whole(1, 3660), default=92, show_default=True, help="The newest days, so many.")
 @click.option("--open", "show", is_flag=True, help="Show it in the browser.")
 @pass_invocation
 def report(invocation: Invocation, file: Path | None, force: bool, days: int, show: bool) -> None:

@@ -6,15 +6,16 @@ import click
 
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
+from manydesks.cli.number import Whole
 from manydesks.cli.pipeline.progress import progress
 from manydesks.cli.quantity import count
 
 
 @click.command(cls=Command)
-@click.option("--events", type=click.IntRange(100, 1_000_000_000), required=True, help="Events, about so many.")
-@click.option("--agents", type=click.IntRange(1, 99), default=8, show_default=True, help="Agents.")
-@click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True, help="Days, until yesterday.")
-@click.option("--seed", type=int, default=0, show_default=True, help="The same number makes the same history.")
+@click.option("--events", type=Whole(100, 1_000_000_000), required=True, help="Events, about so many.")
+@click.option("--agents", type=Whole(1, 99), default=8, show_default=True, help="Agents.")
+@click.option("--days", type=Whole(1, 3650), default=30, show_default=True, help="Days, until yesterday.")
+@click.option("--seed", type=Whole(), default=0, show_default=True, help="The same number makes the same history.")
 @pass_invocation
 def simulate(invocation: Invocation, events: int, agents: int, days: int, seed: int) -> None:
     """Make up a history in a home that was never used.

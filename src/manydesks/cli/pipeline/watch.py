@@ -8,6 +8,7 @@ import click
 
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
+from manydesks.cli.number import Whole
 from manydesks.cli.pipeline.behind import behind_words
 from manydesks.cli.pipeline.master import master_option
 from manydesks.cli.pipeline.opening import open_lake, open_settings, open_spark, open_store
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @master_option
-@click.option("--parent", type=click.IntRange(1), hidden=True, help="End when this is no longer the parent process.")
+@click.option("--parent", type=Whole(1), hidden=True, help="End when this is no longer the parent process.")
 @pass_invocation
 def watch(invocation: Invocation, parent: int | None) -> None:
     """Keep the lake up with the ledger, until Ctrl-C.

@@ -8,7 +8,7 @@ import click
 
 from manydesks.cli.command import Command, pass_invocation
 from manydesks.cli.invocation import Invocation
-from manydesks.cli.number import NUMBER
+from manydesks.cli.number import NUMBER, Whole
 from manydesks.cli.output import Column
 from manydesks.cli.quantity import moment
 from manydesks.cli.queue import jobs
@@ -34,7 +34,7 @@ STATES = {word(state): state for state in MessageState}
 @click.command("list", cls=Command)
 @agent_option
 @click.option("--state", metavar="STATE", help="Only those in one state, such as pending (of a file: ready) or dead.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="At most so many.")
+@click.option("--limit", type=Whole(1, 10_000), default=100, show_default=True, help="At most so many.")
 @click.option("--after", type=NUMBER, default=0, metavar="NO", help="Only those after this number.")
 @file_options
 @pass_invocation

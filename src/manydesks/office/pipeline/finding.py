@@ -31,7 +31,8 @@ def pipeline(home: Home, settings: Settings) -> Finding:
     found = record.read(home)
     last = found.last if found is not None else None
     if last is None:
-        return Finding(what=WHAT, level="ok", says=f"{force} It has not run by itself yet.")
+        none = "No watch has ended yet." if rules.auto == "watch" else "It has not run by itself yet."
+        return Finding(what=WHAT, level="ok", says=f"{force} {none}")
     when = datetime.fromtimestamp(last.ended_at / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
     if last.ok:
         return Finding(what=WHAT, level="ok", says=f"{force} Its last {last.job} ended well ({when}).")

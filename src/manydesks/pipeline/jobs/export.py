@@ -76,6 +76,15 @@ def export(
     progress("days", done, len(weights))
 
 
+def heard(lake: Place, spark: SparkSession, agents: Collection[str]) -> set[str]:
+    """Those of the agents with whom anything was spoken, whenever."""
+    if not agents or not tables.exists(lake, TRANSCRIPTS):
+        return set()
+    said = tables.read(spark, lake, TRANSCRIPTS).where(F.col("agent").isin(*agents)).select("agent").distinct()
+    with in_one_sentence("the transcripts could not be read"):
+        return {row["agent"] for row in said.collect()}
+
+
 def _rows(lake: Place, spark: SparkSession, wanted: Wanted, days: list[str], weight: int) -> DataFrame:
     said = tables.read(spark, lake, TRANSCRIPTS, days=days)
     messages = tables.read(spark, lake, MESSAGES, days=days)

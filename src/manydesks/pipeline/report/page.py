@@ -10,6 +10,7 @@ import base64
 import hashlib
 import html
 import json
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -19,6 +20,8 @@ from typing import Any
 from manydesks.pipeline.gold import SHARES
 from manydesks.pipeline.report import charts
 from manydesks.pipeline.report.facts import TOPIC_DAYS, Facts, Waterfall
+
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 TITLE = "The office's history"
 HERE = Path(__file__).parent
@@ -256,7 +259,8 @@ def _number(value: float) -> str:
 
 
 def _e(text: object) -> str:
-    return html.escape(str(text))
+    """As text of the page, where control characters have no place."""
+    return html.escape(CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(text)))
 
 
 def _json(value: Any) -> str:

@@ -70,7 +70,7 @@ async def test_a_failure_is_remembered_said_and_tried_again(
     archivist: Archivist, office: Home, clock: ManualClock
 ) -> None:
     """There is no store: the command says so before it starts Spark."""
-    assert finding(office, WATCH).says.endswith("It has not run by itself yet.")
+    assert finding(office, WATCH).says.endswith("No watch has ended yet.")
     assert await archivist.look() == Start(job="watch")
     running = archivist.shown()["running"]
     assert (running["job"], running["startedAt"]) == ("watch", clock.now())
