@@ -196,7 +196,7 @@ def session(options: SparkOptions) -> SparkSession:
         if is_full(options.folder):  # then the log could not be written either
             raise PipelineError(reason=f"Spark did not start: {options.folder} cannot be used, {FULL}.") from error
         if _has_no_room(options.log_file, told):
-            raise SparkHasNoRoom(log=options.log_file, memory=options.memory) from error
+            raise SparkHasNoRoom(memory=options.memory) from error
         raise SparkNotStarted(log=options.log_file) from error
     remember_names(spark.sparkContext._jvm)
     # when the Java dies, this thread's complaint is one more stack trace; the call that was under way raises anyway

@@ -10,18 +10,16 @@ import base64
 import hashlib
 import html
 import json
-import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from manydesks.domain.cleaning import clean
 from manydesks.pipeline.gold import SHARES
 from manydesks.pipeline.report import charts
 from manydesks.pipeline.report.facts import TOPIC_DAYS, Facts, Waterfall
-
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 TITLE = "The office's history"
 HERE = Path(__file__).parent
@@ -260,7 +258,8 @@ def _number(value: float) -> str:
 
 def _e(text: object) -> str:
     """As text of the page, where control characters have no place."""
-    return html.escape(CONTROL.sub("\N{REPLACEMENT CHARACTER}", str(text)))
+    told = str(text)
+    return html.escape(clean(told, len(told)))
 
 
 def _json(value: Any) -> str:
